@@ -1,0 +1,75 @@
+//! The machine, the task's cgroup and the file systems that matter to it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The `machine` object of a snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineFacts {
+    /// `/proc/sys/kernel/random/boot_id`; start ticks compare only within one boot.
+    pub boot_id: Option<String>,
+    /// Clock ticks a second (`USER_HZ`), the unit of every `…_ticks`.
+    pub clock_ticks_per_second: u64,
+    /// Logical CPUs that are online.
+    pub cpu_count: Option<u32>,
+    /// `/proc/sys/kernel/osrelease`.
+    pub kernel_release: Option<String>,
+    /// The three load averages of `/proc/loadavg`, as text.
+    pub load_average: Option<[String; 3]>,
+    /// `MemAvailable` of `/proc/meminfo`.
+    pub memory_available_bytes: Option<u64>,
+    /// `MemTotal` of `/proc/meminfo`.
+    pub memory_total_bytes: Option<u64>,
+    /// Bytes in a page.
+    pub page_size_bytes: u64,
+}
+
+/// The `cgroup` object of a snapshot: the cgroup of the task's main process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cgroup {
+    /// File name to raw text, without the trailing newline; empty and absent files are left out.
+    pub files: BTreeMap<String, String>,
+    /// `/proc/pressure/{cpu,io,memory}`, raw.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub host_pressure: BTreeMap<String, String>,
+    /// The directory that was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// 2 for the unified hierarchy, 1 where the memory controller is on version 1.
+    pub version: u32,
+}
+
+/// The `filesystem` object of a snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filesystem {
+    /// `/dev/shm`.
+    pub shared_memory: SharedMemory,
+}
+
+/// What statvfs(3) says of `/dev/shm`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedMemory {
+    /// Whether it could be asked; the numbers are there only then.
+    pub available: bool,
+    /// `f_frsize`, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_size: Option<u64>,
+    /// `f_blocks`, in units of `block_size`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<u64>,
+    /// `f_bavail`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks_available: Option<u64>,
+    /// `f_bfree`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks_free: Option<u64>,
+    /// `blocks_available` in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_available: Option<u64>,
+    /// `blocks` in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_total: Option<u64>,
+    /// The path that was asked.
+    pub path: String,
+}
