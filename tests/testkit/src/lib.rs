@@ -1,0 +1,32 @@
+//! What tests are made of: machines that exist only as files, a binary in a clean room, and real Python jobs.
+//! It knows no host crate, and everything it starts or writes is gone when its value is dropped.
+
+mod environment;
+mod fake_machine;
+mod fake_process;
+mod fake_thread;
+mod kernel_text;
+mod output;
+mod processes;
+mod python;
+mod python_job;
+mod running;
+mod sandbox;
+mod scrub;
+mod unprivileged;
+mod venv;
+mod waiting;
+
+pub use fake_machine::FakeMachine;
+pub use fake_process::FakeProcess;
+pub use fake_thread::FakeThread;
+pub use output::Output;
+pub use processes::{process_exists, process_state, send_signal};
+pub use python::{Python, newest_python, pythons};
+pub use python_job::{JobSettings, PythonJob};
+pub use running::Running;
+pub use sandbox::Sandbox;
+pub use scrub::scrubbers;
+pub use unprivileged::{Unprivileged, unprivileged};
+pub use venv::venv;
+pub use waiting::{DEADLINE, wait_until};
