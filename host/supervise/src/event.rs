@@ -1,0 +1,20 @@
+//! What the watching thread reports.
+
+use crate::Ending;
+
+/// Something that happened to the task or to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A signal came to us, by its number. In `run` it has been forwarded by then, unless the task got its own copy.
+    Signal(i32),
+    /// The main process of the task has ended. Reported once.
+    Ended(Ending),
+}
+
+/// Hands an event over. A panic in there must not end the thread that the task's signals depend on.
+pub(crate) fn report(on_event: &impl Fn(Event), event: Event) {
+    let handed_over = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| on_event(event)));
+    if handed_over.is_err() {
+        tracing::warn!(?event, "The receiver of an event panicked.");
+    }
+}

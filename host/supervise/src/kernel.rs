@@ -1,0 +1,73 @@
+//! The calls that need `unsafe`: signals by number, also those without a name, and code between fork and exec.
+#![expect(
+    unsafe_code,
+    reason = "std and nix offer none of these safely; all of the crate's unsafe code is in this file"
+)]
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::ptr;
+
+use nix::libc::{self, c_int};
+
+// SAFETY: `.init_array` holds pointers to functions, which the loader calls once before `main`; ours is one, and makes
+// one system call and one store.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = crate::inherited::remember_pipe;
+
+/// Whether this process ignores a signal.
+pub(crate) fn is_ignored(signal: c_int) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: no new action is given, so the call only writes to `action`, which all zeros is a valid value of.
+    let action = unsafe {
+        libc::sigaction(signal, ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == libc::SIG_IGN
+}
+
+/// Gives a signal its default effect.
+pub(crate) fn set_default(signal: c_int) {
+    // SAFETY: no handler is installed, and the call is allowed between fork and exec.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
+/// Ignores a signal.
+pub(crate) fn set_ignored(signal: c_int) {
+    // SAFETY: no handler is installed, and the call is allowed between fork and exec.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+}
+
+/// Sends a signal to a process; one that may not be signalled, such as after a setuid exec, does not get it.
+pub(crate) fn send(pid: i32, signal: c_int) {
+    // SAFETY: the call touches no memory of ours.
+    unsafe { libc::kill(pid, signal) };
+}
+
+/// Has a signal of this process do what it does by default: stop it or end it. Returns when it is continued, or at once
+/// where the kernel does nothing, as for PID 1. The signal is blocked afterwards.
+pub(crate) fn suffer(signal: c_int) {
+    set_default(signal);
+    let mut only = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigemptyset` initialises the set that the others read; the mask is that of this thread, to which `raise`
+    // sends the signal, so it is delivered before the first `pthread_sigmask` returns.
+    unsafe {
+        libc::sigemptyset(only.as_mut_ptr());
+        libc::sigaddset(only.as_mut_ptr(), signal);
+        libc::raise(signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, only.as_ptr(), ptr::null_mut());
+        libc::pthread_sigmask(libc::SIG_BLOCK, only.as_ptr(), ptr::null_mut());
+    }
+}
+
+/// Runs `prepare` in the child of `command` between fork and exec.
+pub(crate) fn before_exec(
+    command: &mut Command,
+    prepare: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+) {
+    // SAFETY: `prepare` is `Inherited::give_back`, which makes only async-signal-safe calls and allocates nothing.
+    unsafe { command.pre_exec(prepare) };
+}

@@ -1,0 +1,79 @@
+//! Waiting for children: the task's main process, its orphans, and helpers of our own.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use rustix::process::{Pid, WaitOptions, wait};
+
+use crate::Ending;
+
+/// What became of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// It has ended, and its PID may be used again.
+    Ended(Ending),
+    /// It was stopped by this signal.
+    Stopped(i32),
+}
+
+/// Takes the next change of any child, without waiting for one.
+pub(crate) fn next_change() -> Option<(i32, Change)> {
+    // An interruption cannot happen without waiting, and "no child" is no change.
+    let (pid, status) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED)
+        .ok()
+        .flatten()?;
+    Some((
+        Pid::as_raw(Some(pid)),
+        change(ExitStatus::from_raw(status.as_raw())),
+    ))
+}
+
+fn change(status: ExitStatus) -> Change {
+    if let Some(signal) = status.stopped_signal() {
+        return Change::Stopped(signal);
+    }
+    Change::Ended(match (status.code(), status.signal()) {
+        (Some(code), _) => Ending::Exited(code),
+        (None, Some(signal)) => Ending::Killed {
+            signal,
+            core_dumped: status.core_dumped(),
+        },
+        (None, None) => Ending::Unknown,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(raw: i32) -> Change {
+        change(ExitStatus::from_raw(raw))
+    }
+
+    #[test]
+    fn every_kind_of_status_is_told_apart() {
+        assert_eq!(of(0x0300), Change::Ended(Ending::Exited(3)));
+        assert_eq!(
+            of(0x000f),
+            Change::Ended(Ending::Killed {
+                signal: 15,
+                core_dumped: false
+            })
+        );
+        assert_eq!(
+            of(0x0086),
+            Change::Ended(Ending::Killed {
+                signal: 6,
+                core_dumped: true
+            })
+        );
+        assert_eq!(
+            of(0x0028),
+            Change::Ended(Ending::Killed {
+                signal: 40,
+                core_dumped: false
+            })
+        );
+        assert_eq!(of(0x147f), Change::Stopped(20));
+    }
+}
