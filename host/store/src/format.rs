@@ -1,0 +1,142 @@
+//! Bytes <-> documents, and nothing else knows how: compact JSON with sorted keys and every character beyond ASCII
+//! escaped; snapshots gzipped at a fixed level with no time in the header. Same content, same bytes.
+//!
+//! Keys are sorted because the stored structs declare their fields in alphabetical order (a test here keeps it so)
+//! and their maps are ordered. We read every `schema_version` 1.x, `metaflow_pyspy`'s 1.0 included.
+
+use std::io::{self, Read, Write};
+
+use flate2::{Compression, GzBuilder, read::GzDecoder};
+use model::{Snapshot, Value};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::FormatError;
+use crate::{Key, StoreError};
+
+/// More than any snapshot inflates to; keeps a hostile object from filling the memory.
+const INFLATED_LIMIT_BYTES: u64 = 512 << 20;
+
+/// The operating system in a gzip header: unknown, so that it is the same everywhere.
+const GZIP_UNKNOWN_SYSTEM: u8 = 255;
+
+/// Returns `snapshot` as a stored object. Numbers that are not finite are refused, because JSON has none.
+pub fn encode(snapshot: &Snapshot) -> Result<Vec<u8>, StoreError> {
+    if let Some(field) = not_finite(snapshot) {
+        return Err(StoreError::Encode(FormatError::NotFinite { field }));
+    }
+    let text = to_json(snapshot).map_err(StoreError::Encode)?;
+    gzip(&text).map_err(|error| StoreError::Encode(FormatError::Gzip(error)))
+}
+
+/// Reads a stored object; `key` is for the error's text.
+pub fn decode(bytes: &[u8], key: &Key) -> Result<Snapshot, StoreError> {
+    inflate(bytes, INFLATED_LIMIT_BYTES)
+        .and_then(|text| from_json(&text))
+        .map_err(|source| StoreError::Format {
+            key: key.to_string(),
+            source,
+        })
+}
+
+/// Returns a part of a snapshot, or a whole one, as the JSON text that is stored: compact, keys sorted, ASCII.
+pub fn encode_json(document: &impl Serialize) -> Result<String, StoreError> {
+    let text = to_json(document).map_err(StoreError::Encode)?;
+    Ok(String::from_utf8(text).expect("the formatter writes ASCII"))
+}
+
+/// Returns `document` as compact JSON in ASCII.
+pub(crate) fn to_json(document: &impl Serialize) -> Result<Vec<u8>, FormatError> {
+    let mut text = Vec::new();
+    let mut serializer = serde_json::Serializer::with_formatter(&mut text, AsciiFormatter);
+    document
+        .serialize(&mut serializer)
+        .map_err(FormatError::Json)?;
+    Ok(text)
+}
+
+/// Reads a document whose `schema_version` is 1.x.
+pub(crate) fn from_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, FormatError> {
+    // The version is looked at first: a later document may well have another shape, and the version is the reason.
+    let head: Head = serde_json::from_slice(text).map_err(FormatError::Json)?;
+    if head.schema_version.split('.').next() != Some("1") {
+        return Err(FormatError::Version {
+            version: head.schema_version,
+        });
+    }
+    serde_json::from_slice(text).map_err(FormatError::Json)
+}
+
+#[derive(Deserialize)]
+struct Head {
+    schema_version: String,
+}
+
+fn gzip(text: &[u8]) -> io::Result<Vec<u8>> {
+    let builder = GzBuilder::new()
+        .mtime(0)
+        .operating_system(GZIP_UNKNOWN_SYSTEM);
+    let mut encoder = builder.write(Vec::new(), Compression::new(6));
+    encoder.write_all(text)?;
+    encoder.finish()
+}
+
+fn inflate(bytes: &[u8], limit_bytes: u64) -> Result<Vec<u8>, FormatError> {
+    let mut text = Vec::new();
+    let mut limited = GzDecoder::new(bytes).take(limit_bytes + 1);
+    limited.read_to_end(&mut text).map_err(FormatError::Gzip)?;
+    if text.len() as u64 > limit_bytes {
+        return Err(FormatError::TooLarge { limit_bytes });
+    }
+    Ok(text)
+}
+
+fn not_finite(snapshot: &Snapshot) -> Option<String> {
+    let capture = &snapshot.capture;
+    let of_capture = [
+        ("cpu_ms", capture.cpu_ms),
+        ("duration_ms", Some(capture.duration_ms)),
+        ("interval_s", capture.interval_s),
+    ];
+    let is_bad = |number: Option<f64>| number.is_some_and(|number| !number.is_finite());
+    if let Some((name, _)) = of_capture.into_iter().find(|(_, number)| is_bad(*number)) {
+        return Some(format!("/capture/{name}"));
+    }
+    let index = snapshot.annotations.iter().position(
+        |annotation| matches!(annotation.value, Value::Number(number) if !number.is_finite()),
+    )?;
+    Some(format!("/annotations/{index}/value"))
+}
+
+/// Escapes every character beyond ASCII as `\uXXXX`, in UTF-16, as Python's `json.dumps` does by default.
+struct AsciiFormatter;
+
+impl serde_json::ser::Formatter for AsciiFormatter {
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        if fragment.is_ascii() {
+            return writer.write_all(fragment.as_bytes());
+        }
+        let mut rest = fragment;
+        while let Some(start) = rest.find(|character: char| !character.is_ascii()) {
+            let (ascii, tail) = rest.split_at(start);
+            writer.write_all(ascii.as_bytes())?;
+            let character = tail
+                .chars()
+                .next()
+                .expect("a character was found at this offset");
+            let mut units = [0; 2];
+            for unit in character.encode_utf16(&mut units) {
+                write!(writer, "\\u{unit:04x}")?;
+            }
+            rest = &tail[character.len_utf8()..];
+        }
+        writer.write_all(rest.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests;
