@@ -1,0 +1,153 @@
+//! Which processes there are to look at now.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use model::{Gap, GapCode, ProcessId, ScopeFacts, ScopeKind};
+
+use crate::cgroup;
+use crate::error::CaptureError;
+use crate::family::Family;
+use crate::machine::Machine;
+use crate::proc::Stat;
+use crate::scope::Scope;
+
+/// The processes of the task at one moment.
+#[derive(Debug)]
+pub struct Targets {
+    /// How they were found.
+    pub scope: ScopeFacts,
+    /// The processes, by PID.
+    pub processes: Vec<ProcessId>,
+    /// What of the scope could not be found out.
+    pub gaps: Vec<Gap>,
+    /// When the discovery began.
+    pub(crate) began: Instant,
+    /// The lines of the main process's `cgroup` file.
+    pub(crate) root_cgroup: Vec<String>,
+    /// What was known of each process when it was found.
+    pub(crate) stats: BTreeMap<ProcessId, Stat>,
+}
+
+/// Finds the living processes of `scope`, which remembers them. The error says that none is left.
+pub fn discover(machine: &Machine, scope: &mut Scope) -> Result<Targets, CaptureError> {
+    let began = Instant::now();
+    let mut gaps = Vec::new();
+    let mut family = Family::of(machine).map_err(|source| CaptureError::Unreadable {
+        path: machine.proc.clone(),
+        source,
+    })?;
+    if family.stat_of(scope.root).is_some()
+        && let Ok(lines) = family.cgroup_lines(scope.root.pid)
+    {
+        scope.root_cgroup = lines;
+    }
+    let ours = machine.our_pids();
+    let found = match scope.kind {
+        ScopeKind::Tree => tree(&mut family, scope, &ours),
+        ScopeKind::Cgroup => match cgroup_members(machine, &mut family, scope, &ours) {
+            Ok(found) => found,
+            Err(gap) => {
+                gaps.push(gap);
+                tree(&mut family, scope, &ours)
+            }
+        },
+    };
+    if found.is_empty() {
+        return Err(CaptureError::NothingLeft { root: scope.root });
+    }
+    let stats: BTreeMap<ProcessId, Stat> = found
+        .into_values()
+        .map(|stat| (identity(&stat), stat))
+        .collect();
+    scope.members = stats.keys().copied().collect();
+    Ok(Targets {
+        scope: ScopeFacts {
+            cgroup: scope
+                .directory
+                .as_ref()
+                .map(|path| path.display().to_string()),
+            kind: scope.kind,
+            root: scope.root,
+        },
+        processes: stats.keys().copied().collect(),
+        gaps,
+        began,
+        root_cgroup: scope.root_cgroup.clone(),
+        stats,
+    })
+}
+
+/// Returns the living members of the scope and all their descendants, by PID.
+pub(crate) fn tree(
+    family: &mut Family,
+    scope: &mut Scope,
+    ours: &BTreeSet<i32>,
+) -> BTreeMap<i32, Stat> {
+    let mut excluded = ours.clone();
+    excluded.extend(scope.adopter);
+    let mut found = BTreeMap::new();
+    scope.members.insert(scope.root);
+    for &member in &scope.members {
+        if let Some(stat) = family.stat_of(member) {
+            family.collect(stat, &excluded, &mut found);
+        }
+    }
+    // Last: a process whose parent ended while we looked has been handed to the adopter by now.
+    if let Some(adopter) = scope.adopter
+        && let Some(stat) = family.stat(adopter)
+    {
+        for orphan in family.children(adopter, stat.threads) {
+            family.collect(orphan, &excluded, &mut found);
+        }
+    }
+    found
+}
+
+/// Returns the processes of the main process's cgroup, by PID; the gap says why the cgroup cannot be told.
+fn cgroup_members(
+    machine: &Machine,
+    family: &mut Family,
+    scope: &mut Scope,
+    ours: &BTreeSet<i32>,
+) -> Result<BTreeMap<i32, Stat>, Gap> {
+    if scope.directory.is_none() {
+        scope.directory = cgroup::of_task(machine, &scope.root_cgroup);
+    }
+    let Some(directory) = &scope.directory else {
+        let detail = "the main process is in the root cgroup, or in one that is not mounted here; its tree is watched";
+        return Err(Gap::new("scope", GapCode::Unsupported).with_detail(detail));
+    };
+    let pids = cgroup::pids(directory, &mut family.reader).map_err(|error| {
+        let detail = format!("{}: {error}; its tree is watched", directory.display());
+        Gap::new("scope", crate::error::gap_code(&error)).with_detail(detail)
+    })?;
+    let excluded = ours_and_below(family, scope, ours);
+    let members = pids.into_iter().filter(|pid| !excluded.contains(pid));
+    let stats = members.filter_map(|pid| Some((pid, family.stat(pid)?)));
+    Ok(stats.collect())
+}
+
+/// Our own PIDs and what our helpers started. Of our own children only helpers are ours where we are the adopter;
+/// otherwise all are.
+fn ours_and_below(family: &mut Family, scope: &Scope, ours: &BTreeSet<i32>) -> BTreeSet<i32> {
+    let mut below = BTreeMap::new();
+    for &pid in ours {
+        let Some(stat) = family.stat(pid) else {
+            continue;
+        };
+        if scope.adopter == Some(pid) {
+            below.insert(pid, stat);
+        } else {
+            family.collect(stat, &BTreeSet::new(), &mut below);
+        }
+    }
+    below.into_keys().chain(ours.iter().copied()).collect()
+}
+
+fn identity(stat: &Stat) -> ProcessId {
+    ProcessId {
+        pid: stat.pid,
+        start_time_ticks: stat.start_time_ticks,
+    }
+}

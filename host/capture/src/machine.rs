@@ -1,0 +1,123 @@
+//! Where we look: a machine as its proc and cgroup roots, and the helpers that read Python stacks there.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use model::{GapCode, ProcessId};
+
+use crate::error::{CaptureError, gap_code, malformed};
+use crate::hierarchy::{self, Hierarchy};
+use crate::image::ImageReader;
+use crate::proc::{Reader, stat};
+use crate::stack_settings::StackSettings;
+use crate::stacks::StackReaders;
+
+/// A machine that can be looked at: this one, or one that is given by its roots.
+#[derive(Debug)]
+pub struct Machine {
+    pub(crate) clock_ticks_per_second: u64,
+    pub(crate) images: ImageReader,
+    pub(crate) page_size_bytes: u64,
+    pub(crate) proc: PathBuf,
+    pub(crate) shared_memory: PathBuf,
+    pub(crate) stack_timeout: Duration,
+    pub(crate) stacks: StackReaders,
+    cgroup: PathBuf,
+    cpu_count: OnceLock<Option<u32>>,
+    hierarchies: OnceLock<Vec<Hierarchy>>,
+}
+
+impl Machine {
+    /// Returns the machine we run on.
+    pub fn local(stacks: StackSettings) -> Self {
+        Self::at("/proc".into(), hierarchy::CGROUP_ROOT.into(), stacks)
+    }
+
+    /// Returns the machine whose `/proc` is at `proc` and whose `/sys/fs/cgroup` is at `cgroup`.
+    pub fn at(proc: PathBuf, cgroup: PathBuf, stacks: StackSettings) -> Self {
+        let page_size = rustix::param::page_size();
+        Self {
+            clock_ticks_per_second: rustix::param::clock_ticks_per_second(),
+            images: ImageReader::default(),
+            page_size_bytes: u64::try_from(page_size).expect("a page is smaller than 2^64 bytes"),
+            proc,
+            shared_memory: "/dev/shm".into(),
+            stack_timeout: stacks.timeout,
+            stacks: StackReaders::new(stacks),
+            cgroup,
+            cpu_count: OnceLock::new(),
+            hierarchies: OnceLock::new(),
+        }
+    }
+
+    /// Returns this machine with its shared memory mounted at `path` instead of `/dev/shm`.
+    #[must_use]
+    pub fn with_shared_memory(mut self, path: PathBuf) -> Self {
+        self.shared_memory = path;
+        self
+    }
+
+    /// Returns the identity of the process that has `pid` now.
+    pub fn identify(&self, pid: i32) -> Result<ProcessId, CaptureError> {
+        let path = self.proc.join(pid.to_string()).join("stat");
+        let mut reader = Reader::new();
+        let stat = reader
+            .read_path(&path)
+            .and_then(|bytes| stat::parse(bytes).ok_or_else(malformed));
+        match stat {
+            Ok(stat) => Ok(ProcessId {
+                pid,
+                start_time_ticks: stat.start_time_ticks,
+            }),
+            Err(error) if gap_code(&error) == GapCode::Vanished => Err(CaptureError::NoProcess {
+                pid,
+                proc: self.proc.clone(),
+            }),
+            Err(source) => Err(CaptureError::Unreadable { path, source }),
+        }
+    }
+
+    /// Ends the helper processes, within about a second.
+    pub fn close(&mut self) {
+        self.stacks.close();
+    }
+
+    /// Our own PID as this proc root numbers it; none where it does not know us.
+    pub(crate) fn own_pid(&self) -> Option<i32> {
+        let target = std::fs::read_link(self.proc.join("self")).ok()?;
+        target.to_str()?.parse().ok()
+    }
+
+    /// The PIDs that are not the task's whoever their parent is: our own and our helpers'.
+    pub(crate) fn our_pids(&self) -> BTreeSet<i32> {
+        let helpers = self.stacks.helper_pids();
+        self.own_pid().into_iter().chain(helpers).collect()
+    }
+
+    /// The cgroup hierarchies that are mounted; they do not change while we run.
+    pub(crate) fn hierarchies(&self) -> &[Hierarchy] {
+        self.hierarchies
+            .get_or_init(|| hierarchy::find(&self.proc, &self.cgroup))
+    }
+
+    /// How many CPUs are online, from `/proc/stat`. Asked once: on a large machine the kernel counts every interrupt
+    /// of every CPU to answer.
+    pub(crate) fn cpu_count(&self, reader: &mut Reader) -> Option<u32> {
+        *self
+            .cpu_count
+            .get_or_init(|| count_cpus(reader, &self.proc))
+    }
+}
+
+fn count_cpus(reader: &mut Reader, proc: &Path) -> Option<u32> {
+    let content = reader.read_path(&proc.join("stat")).ok()?;
+    let lines = content.split(|&byte| byte == b'\n');
+    let cpus = lines.filter(|line| {
+        line.strip_prefix(b"cpu")
+            .and_then(<[u8]>::first)
+            .is_some_and(u8::is_ascii_digit)
+    });
+    u32::try_from(cpus.count()).ok().filter(|&count| count > 0)
+}

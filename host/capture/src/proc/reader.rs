@@ -1,0 +1,157 @@
+//! Opens and reads kernel files relative to a kept directory descriptor, into one buffer that is used again.
+//!
+//! A descriptor of `/proc/PID` keeps naming the process it was opened for: after that one's end reads fail, and
+//! never show a stranger with the same PID. Sizes in `/proc` are 0 and are not looked at.
+
+use std::ffi::OsString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags, RawDir, openat, readlinkat};
+use rustix::io::retry_on_intr;
+
+/// No kernel file that we read whole is near this; a larger one is refused.
+const FILE_LIMIT: usize = 1 << 20;
+
+/// Reads files and directories; keep one a thread.
+pub(crate) struct Reader {
+    buffer: Vec<u8>,
+    entries: Vec<MaybeUninit<u8>>,
+}
+
+impl Reader {
+    pub(crate) fn new() -> Self {
+        Self {
+            buffer: vec![0; 16 << 10],
+            entries: vec![MaybeUninit::uninit(); 8 << 10],
+        }
+    }
+
+    /// Returns the whole content of `path` below `directory`.
+    pub(crate) fn read(&mut self, directory: BorrowedFd<'_>, path: &str) -> io::Result<&[u8]> {
+        let (content, more) = self.read_up_to(directory, path, FILE_LIMIT)?;
+        if more {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(content)
+    }
+
+    /// Returns the first `limit` bytes of `path` below `directory`, and whether there is more.
+    pub(crate) fn read_up_to(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        path: &str,
+        limit: usize,
+    ) -> io::Result<(&[u8], bool)> {
+        let file = open(directory, path, OFlags::RDONLY)?;
+        let mut filled = 0;
+        while filled <= limit {
+            if filled == self.buffer.len() {
+                self.buffer.resize(filled * 2, 0);
+            }
+            let read = retry_on_intr(|| rustix::io::read(&file, &mut self.buffer[filled..]))?;
+            if read == 0 {
+                break;
+            }
+            filled += read;
+        }
+        Ok((&self.buffer[..filled.min(limit)], filled > limit))
+    }
+
+    /// Returns the whole content of the file at `path`.
+    pub(crate) fn read_path(&mut self, path: &Path) -> io::Result<&[u8]> {
+        let path = path.to_str().ok_or_else(crate::error::malformed)?;
+        self.read(CWD, path)
+    }
+
+    /// Returns the entries of `path` below `directory` that are numbers, in order.
+    pub(crate) fn numbers(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        path: &str,
+    ) -> io::Result<Vec<i32>> {
+        let listed = open(directory, path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mut numbers = Vec::new();
+        let mut entries = RawDir::new(listed.as_fd(), &mut self.entries);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            numbers.extend(entry.file_name().to_str().ok().and_then(parse_number));
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+}
+
+/// Returns the target of the link `path` below `directory`.
+pub(crate) fn read_link(directory: BorrowedFd<'_>, path: &str) -> io::Result<OsString> {
+    let target = readlinkat(directory, path, Vec::with_capacity(64))?;
+    Ok(OsString::from_vec(target.into_bytes()))
+}
+
+/// Opens the directory `path` to read files below it.
+pub(crate) fn open_directory(directory: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
+    open(directory, path, OFlags::PATH | OFlags::DIRECTORY)
+}
+
+/// Opens the directory of the process `pid` below the root `proc`.
+pub(crate) fn open_process(proc: &Path, pid: i32) -> io::Result<OwnedFd> {
+    let path = proc.join(pid.to_string());
+    let path = path.to_str().ok_or_else(crate::error::malformed)?;
+    open_directory(CWD, path)
+}
+
+fn open(directory: BorrowedFd<'_>, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::CLOEXEC;
+    Ok(retry_on_intr(|| {
+        openat(directory, path, flags, Mode::empty())
+    })?)
+}
+
+fn parse_number(name: &str) -> Option<i32> {
+    // Only what the kernel writes: no sign, no leading zeros.
+    let number: i32 = name.parse().ok()?;
+    (number >= 0 && name.as_bytes()[0].is_ascii_digit()).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_file_larger_than_the_buffer_is_read_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = "x".repeat(100_000);
+        fs::write(directory.path().join("file"), &text).unwrap();
+        let opened = fs::File::open(directory.path()).unwrap();
+        let mut reader = Reader::new();
+        assert_eq!(
+            reader.read(opened.as_fd(), "file").unwrap(),
+            text.as_bytes()
+        );
+        let (head, more) = reader.read_up_to(opened.as_fd(), "file", 10).unwrap();
+        assert_eq!((head.len(), more), (10, true));
+    }
+
+    #[test]
+    fn a_file_beyond_the_limit_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("file"), vec![b'x'; FILE_LIMIT + 1]).unwrap();
+        let opened = fs::File::open(directory.path()).unwrap();
+        let error = Reader::new().read(opened.as_fd(), "file").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn only_numeric_entries_are_listed_and_in_order() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["10", "9", "self", "+3", "-1", "4x"] {
+            fs::write(directory.path().join(name), "").unwrap();
+        }
+        let opened = fs::File::open(directory.path()).unwrap();
+        assert_eq!(Reader::new().numbers(opened.as_fd(), ".").unwrap(), [9, 10]);
+    }
+}

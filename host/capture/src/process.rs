@@ -1,0 +1,225 @@
+//! One process: everything the kernel says of it, with a gap for what it does not say.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use model::{Gap, GapCode, MemoryFacts, ProcFacts, Process, ProcessId};
+
+use crate::capture::Options;
+use crate::environment;
+use crate::error::{gap_code, malformed};
+use crate::gaps::GapList;
+use crate::image::Image;
+use crate::machine::Machine;
+use crate::proc::kind::Kind;
+use crate::proc::reader::open_process;
+use crate::proc::{Reader, Stat, descriptors, key_value, stat, status, text, threads};
+use crate::python::Python;
+use crate::redact::Redactor;
+
+/// Looks at processes one after the other.
+pub(crate) struct Look<'a> {
+    pub(crate) gaps: Vec<Gap>,
+    pub(crate) machine: &'a Machine,
+    pub(crate) options: &'a Options,
+    pub(crate) reader: &'a mut Reader,
+    pub(crate) redactor: Redactor<'a>,
+}
+
+/// What the files of a process gave.
+struct Files {
+    cgroup: Vec<String>,
+    facts: ProcFacts,
+    memory: Option<MemoryFacts>,
+    stat: Stat,
+}
+
+/// How a look ended.
+enum End {
+    /// It is the same process still.
+    Same(Kind),
+    /// It is no longer there.
+    Gone,
+    /// Another process has its PID.
+    Reused,
+    /// It could not be told.
+    Unknown(io::Error),
+}
+
+impl Look<'_> {
+    /// Reads the process of `image`, of which `found` was known before. Nothing if its PID names another one by now:
+    /// then what was read is thrown away.
+    pub(crate) fn process(&mut self, found: &Stat, mut image: Image) -> Option<Process> {
+        let id = image.id;
+        let mut gaps = std::mem::replace(&mut image.gaps, GapList::of(id));
+        let (files, end) = self.files(id, found, &mut gaps);
+        match end {
+            End::Reused => {
+                let mut reused = GapList::of(id);
+                reused.add(Gap::new("process", GapCode::Reused));
+                self.gaps.extend(reused.finish());
+                return None;
+            }
+            End::Gone => {
+                let detail = "it ended while it was looked at";
+                gaps.collapse(&[GapCode::Vanished], &[], GapCode::Vanished, detail);
+            }
+            End::Same(Kind::Zombie) => {
+                let detail = "a zombie: it ended, and its parent has not waited for it";
+                collapse_absent(&mut gaps, &image, &files, GapCode::Vanished, detail);
+            }
+            End::Same(Kind::KernelThread) => {
+                let detail = "a kernel thread has none";
+                collapse_absent(&mut gaps, &image, &files, GapCode::Unsupported, detail);
+            }
+            End::Same(Kind::Ordinary | Kind::WithoutMainThread(_)) => {
+                gaps.settle_missing_files(files.facts.threads.len());
+            }
+            End::Unknown(error) => gaps.note("stat", &error),
+        }
+        self.gaps.extend(gaps.finish());
+        Some(self.assemble(image, files))
+    }
+
+    fn files(&mut self, id: ProcessId, found: &Stat, gaps: &mut GapList) -> (Files, End) {
+        let mut files = Files {
+            cgroup: Vec::new(),
+            facts: ProcFacts::default(),
+            memory: None,
+            stat: found.clone(),
+        };
+        let directory = match open_process(&self.machine.proc, id.pid) {
+            Ok(directory) => directory,
+            Err(error) => return (files, end_of(error)),
+        };
+        let directory = directory.as_fd();
+        let before = match self.stat(directory, id) {
+            Ok(stat) => stat,
+            Err(end) => return (files, end),
+        };
+        let kind = Kind::of(self.reader, directory, &before);
+        self.fill(&mut files, directory, kind, gaps);
+        files.stat = before;
+        // What was read belongs to this process only if it is still the same one.
+        let end = match self.stat(directory, id) {
+            Ok(after) => End::Same(Kind::of(self.reader, directory, &after)),
+            Err(end) => end,
+        };
+        (files, end)
+    }
+
+    fn stat(&mut self, directory: BorrowedFd<'_>, id: ProcessId) -> Result<Stat, End> {
+        let stat = self.reader.read(directory, "stat");
+        let stat = stat.and_then(|content| stat::parse(content).ok_or_else(malformed));
+        match stat {
+            Ok(stat) if stat.start_time_ticks == id.start_time_ticks => Ok(stat),
+            Ok(_) => Err(End::Reused),
+            Err(error) => Err(end_of(error)),
+        }
+    }
+
+    fn fill(
+        &mut self,
+        files: &mut Files,
+        directory: BorrowedFd<'_>,
+        kind: Kind,
+        gaps: &mut GapList,
+    ) {
+        let facts = &mut files.facts;
+        let reader = &mut *self.reader;
+        let read = reader.read(directory, "status").map(status::parse);
+        if let Some(status) = gaps.keep("status", read) {
+            facts.status = status.lines;
+            files.memory = status.memory;
+        }
+        if let Kind::WithoutMainThread(_) = kind {
+            let read = reader.read(directory, &kind.path("status"));
+            files.memory = read
+                .map(status::parse)
+                .ok()
+                .and_then(|status| status.memory);
+        }
+        let read = reader.read(directory, "io").map(key_value::parse);
+        facts.io = gaps.keep("io", read).unwrap_or_default();
+        let read = reader.read(directory, "limits").map(text::lines);
+        facts.limits = gaps.keep("limits", read).unwrap_or_default();
+        let read = reader.read(directory, "schedstat").map(text::line);
+        facts.schedstat = gaps.keep("schedstat", read);
+        let read = reader.read(directory, "cgroup").map(text::lines);
+        files.cgroup = gaps.keep("cgroup", read).unwrap_or_default();
+        files.cgroup.sort();
+        facts.file_descriptors = descriptors::read(reader, directory, kind, gaps);
+        facts.threads = threads::read(reader, directory, gaps);
+    }
+
+    fn assemble(&mut self, image: Image, files: Files) -> Process {
+        let python_candidate = image.python() != Python::No;
+        let id = image.id;
+        let exe = image
+            .exe
+            .as_ref()
+            .map(|exe| exe.to_string_lossy().into_owned());
+        let mut cmdline = image.arguments;
+        let mut redactions = self.redactor.arguments(&mut cmdline);
+        let added = &self.options.environment;
+        let mut distributed_environment = environment::allowed(&image.environ, added);
+        redactions.extend(self.redactor.variables(&mut distributed_environment));
+        let command = cmdline.join(" ");
+        let pattern = self.options.process_pattern.as_ref();
+        let Files {
+            cgroup,
+            mut facts,
+            memory,
+            stat,
+        } = files;
+        facts.utime_ticks = Some(stat.utime_ticks);
+        facts.stime_ticks = Some(stat.stime_ticks);
+        facts.cutime_ticks = Some(stat.cutime_ticks);
+        facts.cstime_ticks = Some(stat.cstime_ticks);
+        // The files of `/proc/PID` itself are those of the main thread, so they are read once.
+        if let Some(main) = facts.threads.iter().find(|thread| thread.tid == id.pid) {
+            facts.kernel_stack.clone_from(&main.kernel_stack);
+            facts.syscall.clone_from(&main.syscall);
+            facts.wchan.clone_from(&main.wchan);
+        }
+        Process {
+            cgroup,
+            matches_pattern: pattern.is_some_and(|pattern| pattern.is_match(&command)),
+            cmdline,
+            command,
+            distributed_environment,
+            exe,
+            identity: id,
+            memory,
+            pid: id.pid,
+            ppid: stat.ppid,
+            proc: facts,
+            pyspy: None,
+            python_candidate,
+            redactions,
+            start_time_ticks: id.start_time_ticks,
+            state: stat.state,
+        }
+    }
+}
+
+fn end_of(error: io::Error) -> End {
+    match gap_code(&error) {
+        GapCode::Vanished => End::Gone,
+        _ => End::Unknown(error),
+    }
+}
+
+/// One gap for all that such a process cannot have.
+fn collapse_absent(gaps: &mut GapList, image: &Image, files: &Files, code: GapCode, detail: &str) {
+    let absent = [
+        ("cmdline", image.arguments.is_empty()),
+        ("environ", image.environ.is_empty()),
+        ("exe", image.exe.is_none()),
+        ("fd", files.facts.file_descriptors.is_empty()),
+    ];
+    let absent = absent.into_iter().filter(|(_, is_absent)| *is_absent);
+    let names: Vec<&str> = absent.map(|(name, _)| name).collect();
+    let expected = [GapCode::Vanished, GapCode::Denied, GapCode::Unsupported];
+    gaps.collapse(&expected, &names, code, detail);
+}

@@ -1,0 +1,77 @@
+//! Which processes belong to the task. A scope remembers those it has seen: a process whose parent ended is still
+//! one of the task's.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use model::{ProcessId, ScopeKind};
+
+use crate::cgroup;
+use crate::discover::tree;
+use crate::family::Family;
+use crate::machine::Machine;
+
+/// Which processes belong to a task, and which of them have been seen.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    pub(crate) adopter: Option<i32>,
+    /// The directory whose processes belong to the task, once it is known.
+    pub(crate) directory: Option<PathBuf>,
+    pub(crate) kind: ScopeKind,
+    /// Those that lived when we last looked.
+    pub(crate) members: BTreeSet<ProcessId>,
+    pub(crate) root: ProcessId,
+    /// The lines of the main process's `cgroup` file, as last read.
+    pub(crate) root_cgroup: Vec<String>,
+}
+
+impl Scope {
+    /// Returns the scope of `root` and its descendants. `adopter` is the PID that orphans of the task are handed to:
+    /// ours, where we are the child subreaper.
+    pub fn tree(root: ProcessId, adopter: Option<i32>) -> Self {
+        Self::new(ScopeKind::Tree, root, adopter)
+    }
+
+    /// Returns the scope of every process in the cgroup of `root` and below it.
+    pub fn cgroup(root: ProcessId, adopter: Option<i32>) -> Self {
+        Self::new(ScopeKind::Cgroup, root, adopter)
+    }
+
+    /// Returns the cgroup's scope if the cgroup of `root` is not the root one and holds only the task and us, else
+    /// the tree's.
+    pub fn auto(machine: &Machine, root: ProcessId, adopter: Option<i32>) -> Self {
+        if holds_only_the_task(machine, root, adopter).unwrap_or(false) {
+            Self::cgroup(root, adopter)
+        } else {
+            Self::tree(root, adopter)
+        }
+    }
+
+    fn new(kind: ScopeKind, root: ProcessId, adopter: Option<i32>) -> Self {
+        Self {
+            adopter,
+            directory: None,
+            kind,
+            members: BTreeSet::new(),
+            root,
+            root_cgroup: Vec::new(),
+        }
+    }
+}
+
+fn holds_only_the_task(
+    machine: &Machine,
+    root: ProcessId,
+    adopter: Option<i32>,
+) -> std::io::Result<bool> {
+    let mut family = Family::of(machine)?;
+    let lines = family.cgroup_lines(root.pid)?;
+    let Some(directory) = cgroup::of_task(machine, &lines) else {
+        return Ok(false);
+    };
+    let inside = cgroup::pids(&directory, &mut family.reader)?;
+    let ours = machine.our_pids();
+    let task = tree(&mut family, &mut Scope::tree(root, adopter), &ours);
+    let belongs = |pid: &i32| task.contains_key(pid) || ours.contains(pid) || adopter == Some(*pid);
+    Ok(inside.contains(&root.pid) && inside.iter().all(belongs))
+}

@@ -1,0 +1,142 @@
+//! The collector's end of one stack helper.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::own_process::{OwnProcess, Register, State};
+use super::pipe::{self, Frames, PipeError};
+use super::wire::{self, Answer, Hello, Request};
+
+/// How long a helper may take to die of SIGKILL before it is left behind.
+const DYING: Duration = Duration::from_millis(200);
+
+/// What starts a helper.
+#[derive(Clone, Debug)]
+pub(super) struct HelperProgram {
+    pub(super) program: PathBuf,
+    pub(super) arguments: Vec<OsString>,
+}
+
+/// A running helper.
+#[derive(Debug)]
+pub(super) struct Link {
+    input: ChildStdin,
+    output: Frames<ChildStdout>,
+    process: OwnProcess,
+}
+
+/// Why there is no helper.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StartError {
+    /// The program could not be started.
+    #[error("cannot start {program}: {source}")]
+    Start {
+        program: PathBuf,
+        source: std::io::Error,
+    },
+    /// It was started and is no helper.
+    #[error("{program} is no stack helper: {source}")]
+    Greeting { program: PathBuf, source: PipeError },
+    /// It is one of another build.
+    #[error("{program} is a stack helper of version {version} (protocol {protocol})")]
+    Other {
+        program: PathBuf,
+        version: String,
+        protocol: u32,
+    },
+}
+
+impl StartError {
+    /// Returns whether it did not greet in time, as on a busy machine.
+    pub(super) fn was_slow(&self) -> bool {
+        matches!(
+            self,
+            Self::Greeting {
+                source: PipeError::TimedOut,
+                ..
+            }
+        )
+    }
+}
+
+impl Link {
+    /// Starts a helper and waits for its greeting.
+    pub(super) fn start(
+        helper: &HelperProgram,
+        register: &Register,
+        until: Instant,
+    ) -> Result<Self, StartError> {
+        let program = || helper.program.clone();
+        let failed = |source| StartError::Start {
+            program: program(),
+            source,
+        };
+        let mut command = Command::new(&helper.program);
+        command
+            .args(&helper.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let (process, child) = OwnProcess::start(&mut command, register).map_err(failed)?;
+        let (Some(input), Some(output)) = (child.stdin, child.stdout) else {
+            unreachable!("both were asked for as pipes");
+        };
+        pipe::set_nonblocking(&input).map_err(failed)?;
+        pipe::set_nonblocking(&output).map_err(failed)?;
+        let mut link = Self {
+            input,
+            output: Frames::of(output),
+            process,
+        };
+        let hello = link
+            .output
+            .next::<Hello>(until)
+            .map_err(|source| StartError::Greeting {
+                program: program(),
+                source,
+            })?;
+        if hello != Hello::ours() {
+            return Err(StartError::Other {
+                program: program(),
+                version: hello.version,
+                protocol: hello.protocol,
+            });
+        }
+        Ok(link)
+    }
+
+    /// Returns whether the helper is still there.
+    pub(super) fn is_alive(&self) -> bool {
+        self.process.state(Duration::ZERO) == State::Alive
+    }
+
+    /// Sends a request.
+    pub(super) fn ask(&mut self, request: &Request, until: Instant) -> Result<(), PipeError> {
+        pipe::write_all(&self.input, &wire::encode(request)?, until)
+    }
+
+    /// Receives the next answer.
+    pub(super) fn answer(&mut self, until: Instant) -> Result<Answer, PipeError> {
+        self.output.next(until)
+    }
+
+    /// Lets it end by itself: closes its input.
+    pub(super) fn close(self) -> OwnProcess {
+        self.process
+    }
+
+    /// Kills it. Returns how it ended, and itself if it would not die.
+    pub(super) fn kill(self) -> (State, Option<OwnProcess>) {
+        let ended = self.process.state(Duration::from_millis(20));
+        if ended != State::Alive {
+            return (ended, None);
+        }
+        self.process.kill();
+        match self.process.state(DYING) {
+            State::Alive => (State::Alive, Some(self.process)),
+            _ => (State::Killed(9), None),
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! What the collector and a stack helper say to each other: frames of four bytes of length (little endian) and JSON.
+//!
+//! helper: `Hello`; then, per `Request` of the collector, one `Answer` a process in the order of the request, each
+//! sent as soon as it is known, so that what was done before a deadline is kept.
+
+use std::io::{self, Read, Write};
+
+use model::{Frame, GapCode, ProcessId, Trace};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The version of this protocol.
+pub(super) const PROTOCOL: u32 = 1;
+
+/// The longest frame that is written or read, bytes.
+pub(super) const LONGEST_FRAME: usize = 64 << 20;
+
+/// What a helper says first.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Hello {
+    /// `PROTOCOL` of the helper.
+    pub(super) protocol: u32,
+    /// The version of its program.
+    pub(super) version: String,
+}
+
+impl Hello {
+    /// The one that this program says, and expects.
+    pub(super) fn ours() -> Self {
+        Self {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+/// Processes to read.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Request {
+    /// All that the helper keeps handles for from now on: those of this request and those that other requests name.
+    pub(super) keep: Vec<ProcessId>,
+    /// Whether to read while the process runs.
+    pub(super) nonblocking: bool,
+    /// What to read now, in this order.
+    pub(super) processes: Vec<ProcessId>,
+}
+
+/// What became of one process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Answer {
+    /// What became of it.
+    pub(super) outcome: Outcome,
+    /// The process.
+    pub(super) process: ProcessId,
+}
+
+/// What became of one process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Outcome {
+    /// Its stacks.
+    Traces(Packed),
+    /// It is not Python, as far as py-spy can tell.
+    NotPython,
+    /// It could not be read.
+    Refused {
+        /// Why.
+        code: GapCode,
+        /// The system's own words.
+        detail: String,
+        /// What to do about it.
+        remedy: Option<String>,
+    },
+}
+
+/// The stacks of one process, each string and frame once: a tenth of the bytes of py-spy's JSON.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Packed {
+    /// Distinct strings.
+    pub(super) strings: Vec<String>,
+    /// Distinct frames.
+    pub(super) frames: Vec<PackedFrame>,
+    /// Threads in py-spy's order.
+    pub(super) threads: Vec<PackedThread>,
+}
+
+/// One distinct frame: function and file (indices of strings), line, `is_entry`, `is_shim_entry`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) struct PackedFrame(
+    pub(super) u32,
+    pub(super) u32,
+    pub(super) i32,
+    pub(super) bool,
+    pub(super) bool,
+);
+
+/// One thread; the fields are those of `model::Trace`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct PackedThread {
+    pub(super) active: bool,
+    /// Indices of frames, innermost first.
+    pub(super) frames: Vec<u32>,
+    pub(super) os_thread_id: Option<u64>,
+    pub(super) owns_gil: bool,
+    pub(super) thread_id: u64,
+    pub(super) thread_name: Option<String>,
+}
+
+impl Packed {
+    /// Returns the traces of `pid`; nothing when an index leads nowhere.
+    pub(super) fn unpack(&self, pid: i32) -> Option<Vec<Trace>> {
+        self.threads
+            .iter()
+            .map(|thread| {
+                let frames = thread.frames.iter().map(|&index| self.frame(index));
+                Some(Trace {
+                    active: thread.active,
+                    frames: frames.collect::<Option<_>>()?,
+                    os_thread_id: thread.os_thread_id,
+                    owns_gil: thread.owns_gil,
+                    pid,
+                    process_info: None,
+                    thread_id: thread.thread_id,
+                    thread_name: thread.thread_name.clone(),
+                })
+            })
+            .collect()
+    }
+
+    fn frame(&self, index: u32) -> Option<Frame> {
+        let &PackedFrame(name, file, line, is_entry, is_shim_entry) = at(&self.frames, index)?;
+        let filename = at(&self.strings, file)?.clone();
+        Some(Frame {
+            short_filename: Some(filename.clone()),
+            filename,
+            is_entry,
+            is_shim_entry,
+            line,
+            locals: None,
+            module: None,
+            name: at(&self.strings, name)?.clone(),
+        })
+    }
+}
+
+fn at<T>(list: &[T], index: u32) -> Option<&T> {
+    list.get(usize::try_from(index).ok()?)
+}
+
+/// Returns `message` as a frame. Errors: longer than `LONGEST_FRAME`.
+pub(super) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; 4];
+    serde_json::to_writer(&mut bytes, message)?;
+    let length = bytes.len() - 4;
+    if length > LONGEST_FRAME {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("a message of {length} bytes is longer than {LONGEST_FRAME}"),
+        ));
+    }
+    let length = u32::try_from(length).expect("the longest frame is far shorter than 4 GiB");
+    bytes[..4].copy_from_slice(&length.to_le_bytes());
+    Ok(bytes)
+}
+
+/// Returns the length that the four bytes at the start of a frame announce. Errors: longer than `LONGEST_FRAME`.
+pub(super) fn announced(start: [u8; 4]) -> io::Result<usize> {
+    usize::try_from(u32::from_le_bytes(start))
+        .ok()
+        .filter(|&length| length <= LONGEST_FRAME)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a message is too long"))
+}
+
+/// Returns the message of a frame's payload.
+pub(super) fn decode<T: DeserializeOwned>(payload: &[u8]) -> io::Result<T> {
+    Ok(serde_json::from_slice(payload)?)
+}
+
+/// Reads one message; for the helper, which may block. Errors: end of input, and what `decode` refuses.
+pub(super) fn read<T: DeserializeOwned>(input: &mut impl Read) -> io::Result<T> {
+    let mut start = [0; 4];
+    input.read_exact(&mut start)?;
+    let mut payload = vec![0; announced(start)?];
+    input.read_exact(&mut payload)?;
+    decode(&payload)
+}
+
+/// Writes one message; for the helper, which may block.
+pub(super) fn write(output: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
+    output.write_all(&encode(message)?)?;
+    output.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packed() -> Packed {
+        Packed {
+            strings: vec!["/a/train.py".into(), "step".into()],
+            frames: vec![PackedFrame(1, 0, 42, true, false)],
+            threads: vec![PackedThread {
+                active: true,
+                frames: vec![0, 0],
+                os_thread_id: None,
+                owns_gil: true,
+                thread_id: 140_000_000_000_001,
+                thread_name: Some("MainThread".into()),
+            }],
+        }
+    }
+
+    #[test]
+    fn an_answer_survives_the_pipe_and_opens_into_py_spys_shape() {
+        let process = "7:8".parse().unwrap();
+        let answer = Answer {
+            outcome: Outcome::Traces(packed()),
+            process,
+        };
+        let mut bytes = Vec::new();
+        write(&mut bytes, &answer).unwrap();
+        let back: Answer = read(&mut bytes.as_slice()).unwrap();
+        let Outcome::Traces(packed) = back.outcome else {
+            panic!("{back:?}")
+        };
+        let traces = packed.unpack(7).unwrap();
+        assert_eq!(traces.len(), 1);
+        assert_eq!(traces[0].frames.len(), 2);
+        let frame = &traces[0].frames[1];
+        assert_eq!((frame.name.as_str(), frame.line), ("step", 42));
+        assert_eq!(frame.filename, "/a/train.py");
+        assert_eq!(frame.short_filename.as_deref(), Some("/a/train.py"));
+    }
+
+    #[test]
+    fn an_index_that_leads_nowhere_is_refused() {
+        let mut wrong = packed();
+        wrong.threads[0].frames.push(1);
+        assert_eq!(wrong.unpack(7), None);
+        let mut wrong = packed();
+        wrong.frames[0].0 = 2;
+        assert_eq!(wrong.unpack(7), None);
+    }
+
+    #[test]
+    fn a_length_beyond_the_limit_is_refused_before_anything_is_allocated() {
+        let bytes = [0xff; 8];
+        let error = read::<Hello>(&mut bytes.as_slice()).unwrap_err();
+        assert_eq!(error.to_string(), "a message is too long");
+    }
+}

@@ -1,0 +1,89 @@
+//! Whole looks at fake machines and at living processes.
+
+mod discovery;
+mod live;
+mod snapshot;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use model::{Gap, GapCode, Process, Snapshot, Task, Timestamp, Trigger};
+use testkit::FakeMachine;
+
+use crate::{
+    Machine, Moment, Options, Scope, StackSettings, StackSource, Targets, capture, discover,
+};
+
+fn stacks(source: StackSource) -> StackSettings {
+    StackSettings {
+        source,
+        timeout: Duration::from_secs(5),
+        nonblocking: true,
+        max_parallel: 2,
+    }
+}
+
+/// Fake Pythons have no stacks.
+fn machine(fake: &FakeMachine) -> Machine {
+    Machine::at(
+        fake.proc_root(),
+        fake.cgroup_root(),
+        stacks(StackSource::Off),
+    )
+    .with_shared_memory(fake.root().to_owned())
+}
+
+fn local() -> Machine {
+    Machine::local(stacks(StackSource::Off)).with_shared_memory(PathBuf::from("/tmp"))
+}
+
+fn options() -> Options {
+    Options {
+        task: Task::new("job/1".parse().unwrap(), 0, "node", "host"),
+        collector_version: "0.0.0".to_owned(),
+        focus_files: vec!["train.py".to_owned()],
+        process_pattern: Some(regex::Regex::new("train").unwrap()),
+        environment: Vec::new(),
+        redact: Vec::new(),
+    }
+}
+
+fn moment() -> Moment {
+    Moment {
+        sequence: 7,
+        trigger: Trigger::Interval,
+        now: Timestamp::from_microseconds(1_796_000_000_000_000).unwrap(),
+        interval: Some(Duration::from_mins(2)),
+        missed_cycles: None,
+    }
+}
+
+fn look_at(machine: &Machine, targets: &Targets) -> Snapshot {
+    capture(machine, &options(), targets, &moment())
+}
+
+/// Looks once at the tree of `pid`.
+fn look(machine: &Machine, pid: i32) -> Snapshot {
+    let mut scope = Scope::tree(machine.identify(pid).unwrap(), None);
+    look_at(machine, &discover(machine, &mut scope).unwrap())
+}
+
+fn pids(targets: &Targets) -> Vec<i32> {
+    targets.processes.iter().map(|id| id.pid).collect()
+}
+
+fn process(snapshot: &Snapshot, pid: i32) -> &Process {
+    let mut processes = snapshot.processes.iter();
+    processes
+        .find(|process| process.pid == pid)
+        .expect("the process is in the snapshot")
+}
+
+/// The gaps of one process as `(what, code, count)`, without those of its Python stacks.
+fn gaps_of(snapshot: &Snapshot, pid: i32) -> Vec<(&str, GapCode, u32)> {
+    let of_process = |gap: &&Gap| gap.process.is_some_and(|id| id.pid == pid);
+    let gaps = snapshot.gaps.iter().filter(of_process);
+    gaps.filter(|gap| gap.what != "python_stack")
+        .map(|gap| (gap.what.as_str(), gap.code, gap.count))
+        .collect()
+}
