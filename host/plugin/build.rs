@@ -1,0 +1,162 @@
+//! Builds the plugins' workspace for `wasm32-wasip2` and tells the crate where the components lie.
+//!
+//! `TASKSCOPE_PLUGINS_DIR` names a directory with components that are built already; then nothing is built here.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a build script is told everything by environment variables"
+)]
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+const TARGET: &str = "wasm32-wasip2";
+/// Of a program that failed, this many of its last lines are shown.
+const SHOWN_LINES: usize = 40;
+const PREBUILT: &str = "TASKSCOPE_PLUGINS_DIR";
+/// Library names of the plugins' workspace; each becomes the environment variable `PLUGIN_<NAME>` of the crate.
+const PLUGINS: [&str; 2] = ["torchrun_ranks", "testing"];
+
+fn main() -> ExitCode {
+    match components() {
+        Ok(directory) => {
+            for name in PLUGINS {
+                let path = directory.join(format!("{name}.wasm"));
+                println!(
+                    "cargo::rustc-env=PLUGIN_{}={}",
+                    name.to_uppercase(),
+                    path.display()
+                );
+            }
+            ExitCode::SUCCESS
+        }
+        Err(reason) => {
+            for line in format!("could not build the bundled plugins: {reason}").lines() {
+                println!("cargo::error={line}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The directory with the components.
+fn components() -> Result<PathBuf, String> {
+    println!("cargo::rerun-if-env-changed={PREBUILT}");
+    if let Some(directory) = env::var_os(PREBUILT) {
+        let directory = PathBuf::from(directory);
+        println!("cargo::rerun-if-changed={}", directory.display());
+        return Ok(directory);
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let sources = root.join("plugins");
+    watch(&root.join("wit"), &sources)?;
+    see_to_target(&sources)?;
+    // Shared by every variant of the host's build (dev, release, clippy): inside OUT_DIR each would build from nothing.
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
+    let target = out
+        .ancestors()
+        .nth(4)
+        .ok_or("OUT_DIR is not inside a target directory")?
+        .join("plugins");
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = clean(Command::new(cargo));
+    build.current_dir(&sources);
+    build
+        .args([
+            "build",
+            "--release",
+            "--locked",
+            "--target",
+            TARGET,
+            "--target-dir",
+        ])
+        .arg(&target);
+    run(
+        &mut build,
+        &format!(
+            "cargo build --release --locked --target {TARGET} in {}",
+            sources.display()
+        ),
+    )?;
+    Ok(target.join(TARGET).join("release"))
+}
+
+/// Reruns this script when anything changes that the components are made of.
+fn watch(wit: &Path, sources: &Path) -> Result<(), String> {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed={}", wit.display());
+    let entries = sources
+        .read_dir()
+        .map_err(|error| format!("{}: {error}", sources.display()))?;
+    for entry in entries {
+        let path = entry
+            .map_err(|error| format!("{}: {error}", sources.display()))?
+            .path();
+        // A target directory of somebody who works on plugins alone.
+        if path.file_name().is_none_or(|name| name != "target") {
+            println!("cargo::rerun-if-changed={}", path.display());
+        }
+    }
+    Ok(())
+}
+
+/// Adds the target to the toolchain where it is missing: rustup does not do so by itself under
+/// `RUSTUP_AUTO_INSTALL=0`.
+fn see_to_target(sources: &Path) -> Result<(), String> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut probe = clean(Command::new(rustc));
+    probe
+        .current_dir(sources)
+        .args(["--print", "target-libdir", "--target", TARGET]);
+    let answer = probe.output().map_err(|error| format!("rustc: {error}"))?;
+    let library = PathBuf::from(String::from_utf8_lossy(&answer.stdout).trim());
+    if answer.status.success() && library.is_dir() {
+        return Ok(());
+    }
+    let mut add = clean(Command::new("rustup"));
+    add.current_dir(sources).args(["target", "add", TARGET]);
+    let line = format!("rustup target add {TARGET}");
+    run(&mut add, &line).map_err(|reason| {
+        format!("the Rust target {TARGET} is missing; run `{line}`, then build again\n{reason}")
+    })
+}
+
+fn run(command: &mut Command, line: &str) -> Result<(), String> {
+    let output = command
+        .output()
+        .map_err(|error| format!("`{line}`: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    let lines: Vec<&str> = words.lines().collect();
+    let last = lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n");
+    Err(format!("`{line}` failed ({}):\n{last}", output.status))
+}
+
+/// Takes from `command` what cargo and its wrappers set for the *host*: RUSTFLAGS, clippy's wrapper, a coverage
+/// tool's flags or another target directory must not reach the guests. Where registries lie and which toolchain
+/// is used stays.
+fn clean(mut command: Command) -> Command {
+    let kept = ["CARGO_HOME", "CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTR"];
+    let set = ["CARGO", "RUSTC", "RUSTDOC", "RUSTFLAGS"];
+    let exact = [
+        "DEBUG",
+        "HOST",
+        "MAKEFLAGS",
+        "NUM_JOBS",
+        "OPT_LEVEL",
+        "OUT_DIR",
+        "PROFILE",
+        "TARGET",
+    ];
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        let is_kept = kept.iter().any(|prefix| text.starts_with(prefix));
+        let is_set = set.iter().any(|prefix| text.starts_with(prefix)) || exact.contains(&&*text);
+        if is_set && !is_kept {
+            command.env_remove(&name);
+        }
+    }
+    command
+}

@@ -1,0 +1,30 @@
+//! A snapshot to annotations through WebAssembly components: the only crate that runs foreign code.
+//!
+//! Plugins are strangers. Memory, time and output of each are bounded, what it says is checked against the snapshot,
+//! and whatever it does costs one outcome under `plugins` in the snapshot and nothing else. [`Plugins`] owns one
+//! thread that compiles and one that calls, so neither a large component nor an endless loop holds up the caller.
+
+mod answer;
+mod bindings;
+mod builtin;
+mod call;
+mod convert;
+mod document;
+mod engine;
+mod entry;
+mod failure;
+mod grants;
+mod guest;
+mod interface;
+mod limits;
+mod load;
+mod plugin;
+mod plugins;
+mod report;
+mod text;
+mod words;
+mod worker;
+
+pub use builtin::builtins;
+pub use entry::{About, ComponentSource, Description, Entry};
+pub use plugins::Plugins;

@@ -1,0 +1,334 @@
+//! One plugin: its component, the instance that is kept between snapshots, and what happens after a failure.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::{OutcomeKind, PluginOutcome};
+use wasmtime::Store;
+
+use crate::answer::Taken;
+use crate::bindings::exports::taskscope::plugin::enrich::Enrichment;
+use crate::bindings::{Enricher, EnricherPre};
+use crate::call::{begin_call, settle, timed};
+use crate::convert;
+use crate::document::Document;
+use crate::engine::Ticker;
+use crate::entry::{About, Description, Entry};
+use crate::failure::{Failure, Then};
+use crate::guest::Guest;
+use crate::interface::State;
+use crate::limits;
+use crate::report::Report;
+
+/// One entry of the settings and what became of it.
+pub(crate) struct Plugin {
+    about: Arc<About>,
+    component: Loading,
+    description: Option<Description>,
+    entry: Entry,
+    failures: u32,
+    last_failure: Option<Failure>,
+    report: Report,
+    rest_until: Option<Instant>,
+    running: Option<Running>,
+    /// The values of its `state` while no instance runs.
+    state: State,
+}
+
+/// How far the component is.
+pub(crate) enum Loading {
+    /// It is being compiled.
+    Compiling,
+    /// It is ready.
+    Ready(EnricherPre<Guest>),
+    /// It cannot be used any more.
+    Disabled(Failure),
+}
+
+/// A live instance. In no other state than after a call that returned: everything else is thrown away.
+struct Running {
+    calls: u32,
+    instance: Enricher,
+    store: Store<Guest>,
+}
+
+impl Plugin {
+    pub(crate) fn new(entry: Entry, about: Arc<About>) -> Self {
+        Self {
+            about,
+            component: Loading::Compiling,
+            description: None,
+            entry,
+            failures: 0,
+            last_failure: None,
+            report: Report::default(),
+            rest_until: None,
+            running: None,
+            state: State::default(),
+        }
+    }
+
+    pub(crate) fn is_compiling(&self) -> bool {
+        matches!(self.component, Loading::Compiling)
+    }
+
+    pub(crate) fn instance(&self) -> &str {
+        &self.entry.instance
+    }
+
+    /// Takes what compiling gave.
+    pub(crate) fn loaded(&mut self, result: Result<EnricherPre<Guest>, String>) {
+        self.component = match result {
+            Ok(component) => Loading::Ready(component),
+            Err(message) => Loading::Disabled(Failure::load(message)),
+        };
+    }
+
+    /// Asks the plugin about `document`, adds what it says, and returns how it went. Never longer than the deadline
+    /// for each of describe, init and run.
+    pub(crate) async fn enrich(
+        &mut self,
+        document: &mut Arc<Document>,
+        ticker: &Ticker,
+    ) -> PluginOutcome {
+        let mut outcome = self.outcome(OutcomeKind::Ok);
+        if let Some(waiting) = self.waiting() {
+            (outcome.outcome, outcome.message) = waiting;
+            return outcome;
+        }
+        let begun = Instant::now();
+        let answer = self.answer(document, ticker).await;
+        outcome.duration_us = u64::try_from(begun.elapsed().as_micros()).ok();
+        outcome.version = self
+            .description
+            .as_ref()
+            .map(|description| description.version.clone());
+        outcome.memory_bytes = self
+            .running
+            .as_ref()
+            .and_then(|running| u64::try_from(running.store.data().memory.used).ok());
+        match answer {
+            Ok(taken) => {
+                self.succeeded();
+                outcome.annotations = count(taken.annotations.len());
+                outcome.findings = count(taken.findings.len());
+                outcome.message = taken.complaint();
+                if taken.is_over_limit {
+                    outcome.outcome = OutcomeKind::OverLimit;
+                }
+                let document = Arc::make_mut(document);
+                document.added_annotations.extend(taken.annotations);
+                document.added_findings.extend(taken.findings);
+            }
+            Err(failure) => {
+                outcome.outcome = failure.kind;
+                outcome.message = Some(failure.message.clone());
+                self.failed(failure);
+            }
+        }
+        self.report.tell(&outcome);
+        outcome
+    }
+
+    /// Starts an instance if there is none, and returns what the plugin says about itself.
+    pub(crate) async fn describe(&mut self, ticker: &Ticker) -> Result<Description, String> {
+        if let Loading::Disabled(failure) = &self.component {
+            return Err(failure.message.clone());
+        }
+        if self.is_compiling() {
+            return Err("it is still being compiled".to_owned());
+        }
+        if self.running.is_none()
+            && let Err(failure) = self.start(ticker).await
+        {
+            let message = failure.message.clone();
+            self.failed(failure);
+            return Err(message);
+        }
+        self.description
+            .clone()
+            .ok_or_else(|| "it does not describe itself".to_owned())
+    }
+
+    fn outcome(&self, kind: OutcomeKind) -> PluginOutcome {
+        PluginOutcome {
+            annotations: 0,
+            duration_us: None,
+            findings: 0,
+            instance: self.entry.instance.clone(),
+            memory_bytes: None,
+            message: None,
+            outcome: kind,
+            version: self
+                .description
+                .as_ref()
+                .map(|description| description.version.clone()),
+        }
+    }
+
+    /// Why it is not called now.
+    fn waiting(&mut self) -> Option<(OutcomeKind, Option<String>)> {
+        match &self.component {
+            Loading::Compiling => {
+                return Some((
+                    OutcomeKind::NotReady,
+                    Some("it is still being compiled".to_owned()),
+                ));
+            }
+            Loading::Disabled(failure) => {
+                let (kind, message) = (failure.kind, failure.message.clone());
+                let mut outcome = self.outcome(kind);
+                outcome.message = Some(message.clone());
+                self.report.tell(&outcome);
+                return Some((kind, Some(message)));
+            }
+            Loading::Ready(_) => {}
+        }
+        if self.rest_until.is_some_and(|until| Instant::now() < until) {
+            let last = self
+                .last_failure
+                .as_ref()
+                .map(|failure| failure.message.as_str())
+                .unwrap_or_default();
+            let message = format!(
+                "it rests after {} failures in a row, the last: {last}",
+                self.failures
+            );
+            return Some((OutcomeKind::BackedOff, Some(message)));
+        }
+        None
+    }
+
+    async fn answer(
+        &mut self,
+        document: &Arc<Document>,
+        ticker: &Ticker,
+    ) -> Result<Taken, Failure> {
+        self.recycle();
+        if self.running.is_none() {
+            self.start(ticker).await?;
+        }
+        let deadline = self.entry.deadline;
+        let Some(Running {
+            calls,
+            instance,
+            store,
+        }) = &mut self.running
+        else {
+            return Err(Failure::load("it did not start".to_owned()));
+        };
+        *calls += 1;
+        store.data_mut().document = Some(Arc::clone(document));
+        begin_call(store);
+        let call = instance.taskscope_plugin_enrich().call_run(&mut *store);
+        let enrichment = timed(ticker, deadline, call).await;
+        store.data_mut().document = None;
+        let enrichment: Enrichment =
+            settle(store, enrichment)?.map_err(|error| Failure::refused(&error))?;
+        Ok(Taken::of(
+            enrichment,
+            document,
+            &store.data().grants,
+            &self.entry.instance,
+        ))
+    }
+
+    /// Makes an instance, asks it what it is and gives it its settings.
+    async fn start(&mut self, ticker: &Ticker) -> Result<(), Failure> {
+        let Loading::Ready(component) = &self.component else {
+            return Err(Failure::load("it is not loaded".to_owned()));
+        };
+        let deadline = self.entry.deadline;
+        let resumed = !self.state.is_empty();
+        let mut store = Guest::store(
+            component.engine(),
+            &self.entry,
+            std::mem::take(&mut self.state),
+        );
+        let started = async {
+            let instance = timed(ticker, deadline, component.instantiate_async(&mut store)).await;
+            let instance = settle(&store, instance)?;
+            begin_call(&mut store);
+            let plugin = instance.taskscope_plugin_plugin();
+            let said = timed(ticker, deadline, plugin.call_describe(&mut store)).await;
+            let said = convert::description(settle(&store, said)?);
+            begin_call(&mut store);
+            let context = convert::context(&self.entry, &self.about, resumed);
+            let begun = timed(ticker, deadline, plugin.call_init(&mut store, &context)).await;
+            settle(&store, begun)?.map_err(|error| Failure::refused(&error))?;
+            Ok((instance, said))
+        };
+        match started.await {
+            Ok((instance, said)) => {
+                self.description = Some(said);
+                self.running = Some(Running {
+                    calls: 0,
+                    instance,
+                    store,
+                });
+                Ok(())
+            }
+            Err(failure) => {
+                self.state = store.into_data().state;
+                Err(failure)
+            }
+        }
+    }
+
+    /// Throws the instance away when it is worn: linear memory never shrinks.
+    fn recycle(&mut self) {
+        let is_worn = |running: &Running| {
+            running.calls >= limits::CALLS || running.store.data().memory.is_nearly_full()
+        };
+        if self.running.as_ref().is_some_and(is_worn) {
+            self.discard();
+        }
+    }
+
+    fn discard(&mut self) {
+        if let Some(running) = self.running.take() {
+            self.state = running.store.into_data().state;
+        }
+    }
+
+    fn succeeded(&mut self) {
+        (self.failures, self.rest_until, self.last_failure) = (0, None, None);
+    }
+
+    fn failed(&mut self, failure: Failure) {
+        match failure.then {
+            Then::Keep(rest) => self.rest_until = (!rest.is_zero()).then(|| Instant::now() + rest),
+            Then::Replace => {
+                self.discard();
+                self.failures = self.failures.saturating_add(1);
+                self.rest_until = Some(Instant::now() + rest_after(self.failures));
+            }
+            Then::Disable => {
+                self.discard();
+                self.component = Loading::Disabled(failure.clone());
+            }
+        }
+        self.last_failure = Some(failure);
+    }
+}
+
+/// One second, doubled with every failure in a row, up to five minutes.
+fn rest_after(failures: u32) -> Duration {
+    let doubled = 2_u64.saturating_pow(failures.saturating_sub(1));
+    Duration::from_secs(doubled).min(limits::LONGEST_REST)
+}
+
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rests_double_up_to_five_minutes() {
+        let rests = [1, 2, 3, 9, 10, u32::MAX].map(|failures| rest_after(failures).as_secs());
+        assert_eq!(rests, [1, 2, 4, 256, 300, 300]);
+    }
+}

@@ -1,0 +1,167 @@
+//! The thread that calls plugins, and the one beside it that compiles them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::{Annotation, Finding, PluginOutcome, Snapshot};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::bindings::EnricherPre;
+use crate::document::Document;
+use crate::engine::{self, Ticker};
+use crate::entry::{About, Description, Entry};
+use crate::guest::Guest;
+use crate::load::Loader;
+use crate::plugin::Plugin;
+
+/// What the thread is asked.
+pub(crate) enum Request {
+    /// What the plugins say about a snapshot.
+    Enrich {
+        patience: Duration,
+        reply: oneshot::Sender<Additions>,
+        snapshot: Arc<Snapshot>,
+    },
+    /// What the plugins say about themselves.
+    Describe {
+        patience: Duration,
+        reply: oneshot::Sender<Described>,
+    },
+}
+
+/// What goes into a snapshot.
+#[derive(Debug, Default)]
+pub(crate) struct Additions {
+    pub(crate) annotations: Vec<Annotation>,
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) outcomes: Vec<PluginOutcome>,
+}
+
+/// What each plugin says about itself, by instance.
+pub(crate) type Described = Vec<(String, Result<Description, String>)>;
+
+type Compiled = (usize, Result<EnricherPre<Guest>, String>);
+
+/// Starts the threads. They end when the returned sender is dropped.
+pub(crate) fn start(
+    entries: Vec<Entry>,
+    about: About,
+) -> wasmtime::Result<mpsc::UnboundedSender<Request>> {
+    let (sender, requests) = mpsc::unbounded_channel();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()?;
+    let worker = Worker::new(entries, about)?;
+    std::thread::Builder::new()
+        .name("plugins".to_owned())
+        .spawn(move || runtime.block_on(worker.serve(requests)))?;
+    Ok(sender)
+}
+
+struct Worker {
+    compiled: mpsc::UnboundedReceiver<Compiled>,
+    plugins: Vec<Plugin>,
+    ticker: Ticker,
+}
+
+impl Worker {
+    fn new(entries: Vec<Entry>, about: About) -> wasmtime::Result<Self> {
+        let engine = engine::engine()?;
+        let ticker = Ticker::start(engine.weak())?;
+        let linker = engine::linker(&engine)?;
+        let loader = Loader::new(engine, linker);
+        let about = Arc::new(about);
+        let plugins = entries
+            .iter()
+            .map(|entry| Plugin::new(entry.clone(), Arc::clone(&about)))
+            .collect();
+        let (sender, compiled) = mpsc::unbounded_channel();
+        std::thread::Builder::new()
+            .name("plugin-compiler".to_owned())
+            .spawn(move || compile(loader, &entries, &sender))?;
+        Ok(Self {
+            compiled,
+            plugins,
+            ticker,
+        })
+    }
+
+    async fn serve(mut self, mut requests: mpsc::UnboundedReceiver<Request>) {
+        while let Some(request) = requests.recv().await {
+            // Whoever asked may have gone away; then nobody misses the answer.
+            match request {
+                Request::Enrich {
+                    patience,
+                    reply,
+                    snapshot,
+                } => {
+                    self.wait(patience).await;
+                    let _ = reply.send(self.enrich(snapshot).await);
+                }
+                Request::Describe { patience, reply } => {
+                    self.wait(patience).await;
+                    let _ = reply.send(self.describe().await);
+                }
+            }
+        }
+    }
+
+    /// Takes what is compiled; waits at most `patience` for what is not.
+    async fn wait(&mut self, patience: Duration) {
+        while let Ok((index, result)) = self.compiled.try_recv() {
+            self.plugins[index].loaded(result);
+        }
+        let rest = async {
+            while self.plugins.iter().any(Plugin::is_compiling) {
+                let Some((index, result)) = self.compiled.recv().await else {
+                    break;
+                };
+                self.plugins[index].loaded(result);
+            }
+        };
+        if tokio::time::timeout(patience, rest).await.is_ok() {
+            for plugin in self
+                .plugins
+                .iter_mut()
+                .filter(|plugin| plugin.is_compiling())
+            {
+                plugin.loaded(Err("the thread that compiles plugins ended".to_owned()));
+            }
+        }
+    }
+
+    /// One after the other, in the order of the settings: each sees what the ones before it said.
+    async fn enrich(&mut self, snapshot: Arc<Snapshot>) -> Additions {
+        let mut document = Arc::new(Document::new(snapshot));
+        let mut outcomes = Vec::new();
+        for plugin in &mut self.plugins {
+            outcomes.push(plugin.enrich(&mut document, &self.ticker).await);
+        }
+        let document = Arc::unwrap_or_clone(document);
+        Additions {
+            annotations: document.added_annotations,
+            findings: document.added_findings,
+            outcomes,
+        }
+    }
+
+    async fn describe(&mut self) -> Described {
+        let mut described = Vec::new();
+        for plugin in &mut self.plugins {
+            let description = plugin.describe(&self.ticker).await;
+            described.push((plugin.instance().to_owned(), description));
+        }
+        described
+    }
+}
+
+fn compile(mut loader: Loader, entries: &[Entry], done: &mpsc::UnboundedSender<Compiled>) {
+    for (index, entry) in entries.iter().enumerate() {
+        let begun = std::time::Instant::now();
+        let result = loader.load(entry).map_err(|error| error.to_string());
+        tracing::debug!(plugin = %entry.instance, elapsed = ?begun.elapsed(), "Plugin compiled.");
+        if done.send((index, result)).is_err() {
+            return;
+        }
+    }
+}
