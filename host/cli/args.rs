@@ -1,0 +1,101 @@
+//! The command line. Doc comments of these types are the help texts.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands::{attach, config, list, run, show, snapshot};
+use crate::config::{ScopeChoice, Span};
+use crate::ui::ColorChoice;
+
+/// Wrap a task, watch every process of it, and read back what was seen
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// When to colour what is printed for people
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: ColorChoice,
+
+    /// The settings file [default: ./collector.toml where there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// The present, for tests
+    #[arg(long, global = true, hide = true, value_parser = parse_timestamp)]
+    pub(crate) now: Option<model::Timestamp>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(run::RunArgs),
+    Attach(attach::AttachArgs),
+    Snapshot(snapshot::SnapshotArgs),
+    List(list::ListArgs),
+    Show(show::ShowArgs),
+    Config(config::ConfigArgs),
+    /// Read Python stacks for a collector
+    #[command(hide = true)]
+    StackHelper,
+}
+
+/// How to watch; shared by `run` and `attach`.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct WatchArgs {
+    /// Where snapshots go: a directory or an OpenDAL URL [default: the `store` setting, else .taskscope]
+    #[arg(long, value_name = "ROOT")]
+    pub(crate) store: Option<String>,
+
+    /// The time between two snapshots, such as 30s or 2m
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) interval: Option<Span>,
+
+    /// The task's name, or flow/run/step/task
+    #[arg(long, value_name = "PATH")]
+    pub(crate) name: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) look: LookArgs,
+}
+
+/// Where to look.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct LookArgs {
+    /// Which processes belong to the task
+    #[arg(long, value_name = "SCOPE")]
+    pub(crate) scope: Option<ScopeChoice>,
+
+    /// Where proc is mounted [default: /proc]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) proc_root: Option<PathBuf>,
+
+    /// Where cgroups are mounted [default: /sys/fs/cgroup]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cgroup_root: Option<PathBuf>,
+}
+
+/// Which task of which store.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct StoredArgs {
+    /// A directory or an OpenDAL URL [default: the `store` setting, else .taskscope]
+    #[arg(value_name = "ROOT")]
+    pub(crate) root: Option<String>,
+
+    /// The task's path [default: the newest]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) task: Option<String>,
+}
+
+impl Arguments {
+    /// Returns whether bad usage must not be taken for the task's own status.
+    pub(crate) fn wraps_a_task(&self) -> bool {
+        matches!(self.command, Command::Run(_))
+    }
+}
+
+fn parse_timestamp(text: &str) -> Result<model::Timestamp, String> {
+    model::Timestamp::parse(text)
+        .ok_or_else(|| format!("`{text}` is no UTC time such as 2026-11-29T14:40:57Z"))
+}

@@ -1,0 +1,204 @@
+//! The loop: a snapshot at once, one each interval by deadline, one on request, until it is told to finish.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use model::Trigger;
+use store::Summary;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, sleep_until, timeout};
+use tracing::{debug, warn};
+
+use crate::pipeline::{Cause, look};
+use crate::session::Opening;
+
+/// How long a turn that is under way may go on once the task has ended.
+const TURN_GRACE: Duration = Duration::from_secs(2);
+/// How long the last writes may take once the task has ended.
+const CLOSE_GRACE: Duration = Duration::from_secs(3);
+/// The two together, and a little: how long an exit may be held up at most.
+pub(crate) const FINISH_GRACE: Duration = Duration::from_secs(6);
+
+/// What the collector is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// Take a snapshot now, for this reason.
+    Snapshot(Trigger),
+    /// The task has ended: write what there is and stop.
+    Finish,
+}
+
+/// Runs until [`Request::Finish`] or until nobody can ask any more.
+pub(crate) async fn collect(
+    opening: Opening,
+    interval: Duration,
+    mut requests: UnboundedReceiver<Request>,
+) -> Summary {
+    let mut schedule = Schedule::new(Instant::now(), interval);
+    let start = Cause {
+        trigger: Trigger::Start,
+        interval: Some(interval),
+        missed_cycles: 0,
+    };
+    let (eye, clock) = (opening.eye.clone(), opening.clock);
+    // The task may be short: look while the store is still being opened.
+    let (first, mut line) = tokio::join!(look(&eye, start, clock), opening.open());
+    let mut next = None;
+    let mut finishing = match first {
+        Ok(snapshot) => drive(line.keep(snapshot), &mut requests, &mut next).await,
+        Err(error) => {
+            note(&error);
+            false
+        }
+    };
+    // What was asked for before the end is still done, for as long as a turn may go on then.
+    while !finishing || next.is_some() {
+        let trigger = match next.take() {
+            Some(trigger) => trigger,
+            None => tokio::select! {
+                request = requests.recv() => match request {
+                    Some(Request::Snapshot(trigger)) => trigger,
+                    Some(Request::Finish) | None => break,
+                },
+                () = sleep_until(schedule.due()) => Trigger::Interval,
+            },
+        };
+        let missed_cycles = schedule.take_missed();
+        let turn = line.turn(Cause {
+            trigger,
+            interval: Some(interval),
+            missed_cycles,
+        });
+        if finishing {
+            finish(turn).await;
+            continue;
+        }
+        finishing = drive(turn, &mut requests, &mut next).await;
+        if trigger == Trigger::Interval {
+            schedule.advance(Instant::now());
+        }
+    }
+    line.writer.close(CLOSE_GRACE).await
+}
+
+/// Runs one turn to its end while taking requests; returns whether to finish. Once the task has ended, the turn gets
+/// [`TURN_GRACE`] and is then given up.
+async fn drive<T>(
+    turn: impl Future<Output = anyhow::Result<T>>,
+    requests: &mut UnboundedReceiver<Request>,
+    next: &mut Option<Trigger>,
+) -> bool {
+    let mut turn = pin!(turn);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut turn => {
+                if let Err(error) = done {
+                    note(&error);
+                }
+                return false;
+            }
+            request = requests.recv() => match request {
+                Some(Request::Snapshot(trigger)) => *next = Some(trigger),
+                Some(Request::Finish) | None => {
+                    finish(turn).await;
+                    return true;
+                }
+            },
+        }
+    }
+}
+
+/// Gives a turn [`TURN_GRACE`], the task having ended.
+async fn finish<T>(turn: impl Future<Output = anyhow::Result<T>>) {
+    match timeout(TURN_GRACE, turn).await {
+        Ok(Err(error)) => debug!("{error:#}"),
+        Err(_) => warn!("The task ended while a snapshot was being taken; that snapshot is lost."),
+        Ok(Ok(_)) => {}
+    }
+}
+
+/// Says that a turn failed; "nothing to look at" is how every task ends and is no news.
+fn note(error: &anyhow::Error) {
+    if matches!(
+        error.downcast_ref(),
+        Some(capture::CaptureError::NothingLeft { .. })
+    ) {
+        debug!("{error:#}");
+    } else {
+        warn!("No snapshot this time: {error:#}.");
+    }
+}
+
+/// When the next cycle is due. Deadlines are the start plus whole intervals, whatever a cycle takes; those that pass
+/// while a cycle is at work are missed, not caught up.
+#[derive(Debug)]
+struct Schedule {
+    due: Instant,
+    interval: Duration,
+    missed: u64,
+}
+
+impl Schedule {
+    fn new(start: Instant, interval: Duration) -> Self {
+        Self {
+            due: start + interval,
+            interval,
+            missed: 0,
+        }
+    }
+
+    fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// Moves on after the cycle that was due, at `now`.
+    fn advance(&mut self, now: Instant) {
+        self.due += self.interval;
+        let late = now.saturating_duration_since(self.due);
+        if late > Duration::ZERO {
+            let passed =
+                u64::try_from(late.as_nanos() / self.interval.as_nanos()).unwrap_or(u64::MAX) + 1;
+            self.missed = self.missed.saturating_add(passed);
+            self.due += self.interval * u32::try_from(passed).unwrap_or(u32::MAX);
+        }
+    }
+
+    fn take_missed(&mut self) -> u64 {
+        std::mem::take(&mut self.missed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn cycles_in_time_keep_to_the_deadlines() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(start, SECOND);
+        schedule.advance(start + SECOND + SECOND / 2);
+        assert_eq!(
+            (schedule.due(), schedule.take_missed()),
+            (start + 2 * SECOND, 0)
+        );
+    }
+
+    #[test]
+    fn deadlines_that_passed_are_missed_and_counted_once() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(start, SECOND);
+        schedule.advance(start + 4 * SECOND + SECOND / 2); // due at 1; 2, 3 and 4 passed meanwhile
+        assert_eq!(
+            (schedule.due(), schedule.take_missed()),
+            (start + 5 * SECOND, 3)
+        );
+        schedule.advance(start + 5 * SECOND);
+        assert_eq!(
+            (schedule.due(), schedule.take_missed()),
+            (start + 6 * SECOND, 0)
+        );
+    }
+}

@@ -1,0 +1,47 @@
+//! One command, one file: its arguments, whose doc comments are the help, and what it does.
+
+pub(crate) mod attach;
+pub(crate) mod config;
+pub(crate) mod list;
+pub(crate) mod run;
+pub(crate) mod show;
+pub(crate) mod snapshot;
+
+use crate::args::{Arguments, Command};
+use crate::clock::Clock;
+use crate::environment::Environment;
+use crate::outcome::Outcome;
+use crate::ui::{self, Ui};
+
+/// What every command may need of the outside.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) clock: Clock,
+    pub(crate) environment: Environment,
+    pub(crate) config: Option<std::path::PathBuf>,
+    pub(crate) ui: Ui,
+}
+
+/// Runs the command that `arguments` name.
+pub(crate) fn run(arguments: Arguments, environment: Environment) -> anyhow::Result<Outcome> {
+    if matches!(arguments.command, Command::StackHelper) {
+        capture::stack_helper(std::io::stdin(), std::io::stdout());
+        return Ok(Outcome::Well);
+    }
+    ui::start_logging(environment);
+    let world = World {
+        clock: arguments.now.map_or(Clock::System, Clock::Fixed),
+        environment,
+        config: arguments.config,
+        ui: Ui::new(arguments.color, environment),
+    };
+    match arguments.command {
+        Command::Run(args) => run::run(args, &world),
+        Command::Attach(args) => attach::run(&args, &world),
+        Command::Snapshot(args) => snapshot::run(&args, &world),
+        Command::List(args) => list::run(&args, &world),
+        Command::Show(args) => show::run(&args, &world),
+        Command::Config(args) => config::run(&args, &world),
+        Command::StackHelper => Ok(Outcome::Well),
+    }
+}

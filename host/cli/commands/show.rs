@@ -1,0 +1,82 @@
+//! `taskscope show`
+
+use clap::Args;
+use store::Store;
+
+use crate::args::StoredArgs;
+use crate::commands::World;
+use crate::config;
+use crate::outcome::Outcome;
+use crate::page;
+use crate::root::{self, At};
+
+/// Show a stored snapshot: ranks and processes as a tree, what each is doing, and what could not be seen
+#[derive(Args, Debug)]
+pub(crate) struct ShowArgs {
+    #[command(flatten)]
+    stored: StoredArgs,
+
+    /// Which snapshot: an id, a UTC time, or latest
+    #[arg(long, value_name = "ID|TIME|latest", default_value = "latest")]
+    at: At,
+
+    /// Which node [default: the first]
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+
+    /// One process in full: every thread with its stack, descriptors, environment
+    #[arg(long, value_name = "PID")]
+    pid: Option<i32>,
+
+    /// Print the stored document as JSON; with --pid, that process of it
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &ShowArgs, world: &World) -> anyhow::Result<Outcome> {
+    let loaded = config::load(world.config.as_deref(), world.environment)?;
+    let location = root::location(args.stored.root.as_deref(), &loaded)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let (chosen, snapshot) = runtime.block_on(async {
+        let store = Store::open(&location)?;
+        let task = args.stored.task.as_deref();
+        let chosen = root::choose(&store, &location, task, args.node.as_deref(), args.at).await?;
+        let snapshot = store.load(&chosen.key).await?;
+        anyhow::Ok((chosen, snapshot))
+    })?;
+    let heading = page::Heading {
+        position: Some((chosen.position, chosen.total)),
+        other_nodes: chosen.other_nodes,
+    };
+    let text = match (args.pid, args.json) {
+        (None, true) => store::encode_json(&snapshot)? + "\n",
+        (None, false) => page::overview(&snapshot, &heading, world.ui),
+        (Some(pid), json) => {
+            let process = snapshot
+                .processes
+                .iter()
+                .find(|process| process.pid == pid)
+                .ok_or_else(|| {
+                    let known: Vec<String> = snapshot
+                        .processes
+                        .iter()
+                        .map(|process| process.pid.to_string())
+                        .collect();
+                    anyhow::anyhow!(
+                        "snapshot {} has no process {pid}; it has {}",
+                        snapshot.capture.id,
+                        known.join(", ")
+                    )
+                })?;
+            if json {
+                store::encode_json(process)? + "\n"
+            } else {
+                page::process(&snapshot, process, world.ui)
+            }
+        }
+    };
+    world.ui.data(&text)?;
+    Ok(Outcome::Well)
+}

@@ -1,0 +1,204 @@
+//! Settings: `collector.toml`, its defaults, and where each value came from.
+//!
+//! Unknown keys, wrong types and impossible values are refused with file, line and caret before a task starts.
+
+mod file;
+mod values;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use file::{Loaded, load};
+pub(crate) use values::{Pattern, Size, Span};
+
+/// All settings, as in `collector.toml`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Settings {
+    pub(crate) task: TaskSettings,
+    pub(crate) capture: CaptureSettings,
+    pub(crate) store: StoreSettings,
+    pub(crate) plugins: PluginSettings,
+    pub(crate) enricher: Vec<EnricherEntry>,
+}
+
+/// `[task]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct TaskSettings {
+    pub(crate) name: Option<String>,
+    pub(crate) command: Option<String>,
+}
+
+/// `[capture]`
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct CaptureSettings {
+    pub(crate) interval: Span,
+    pub(crate) scope: ScopeChoice,
+    pub(crate) process_pattern: Option<Pattern>,
+    pub(crate) focus_files: Vec<String>,
+    pub(crate) environment: Vec<String>,
+    pub(crate) redact: Vec<Pattern>,
+    pub(crate) stacks: StackChoices,
+}
+
+/// `[capture] scope`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ScopeChoice {
+    /// `cgroup` if the task's cgroup is not the root one and holds only the task, else `tree`
+    #[default]
+    Auto,
+    /// The main process and its descendants, re-parented ones included
+    Tree,
+    /// Every process in the main process's cgroup and the cgroups below it
+    Cgroup,
+}
+
+/// `[capture.stacks]`
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct StackChoices {
+    pub(crate) source: StackChoice,
+    pub(crate) timeout: Span,
+    pub(crate) nonblocking: bool,
+    pub(crate) max_parallel: std::num::NonZeroU16,
+}
+
+/// `[capture.stacks] source`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum StackChoice {
+    /// The py-spy library, in helper processes of ours.
+    #[default]
+    Embedded,
+    /// An installed py-spy program.
+    Executable,
+    /// No Python stacks.
+    Off,
+}
+
+/// `[store]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct StoreSettings {
+    pub(crate) url: Option<String>,
+    pub(crate) spool: SpoolChoices,
+}
+
+/// `[store.spool]`
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct SpoolChoices {
+    pub(crate) directory: Option<std::path::PathBuf>,
+    pub(crate) max_size: Size,
+}
+
+/// `[plugins]`
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct PluginSettings {
+    pub(crate) memory: Size,
+    pub(crate) deadline: Span,
+}
+
+/// `[[enricher]]`
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct EnricherEntry {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) wasm: Option<String>,
+    #[serde(default = "enabled")]
+    pub(crate) enabled: bool,
+    #[serde(default)]
+    pub(crate) sha256: Option<String>,
+    #[serde(default)]
+    pub(crate) config: Option<BTreeMap<String, toml::Value>>,
+    #[serde(default)]
+    pub(crate) permissions: Permissions,
+    #[serde(default)]
+    pub(crate) limits: Limits,
+}
+
+/// `[[enricher]] permissions`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Permissions {
+    pub(crate) environment: Vec<String>,
+}
+
+/// `[[enricher]] limits`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Limits {
+    pub(crate) memory: Option<Size>,
+    pub(crate) deadline: Option<Span>,
+}
+
+impl EnricherEntry {
+    /// Returns the entry of the built-in plugin `name` as it stands without settings.
+    pub(crate) fn builtin(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            wasm: None,
+            enabled: true,
+            sha256: None,
+            config: None,
+            permissions: Permissions::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+fn enabled() -> bool {
+    true
+}
+
+impl Default for CaptureSettings {
+    fn default() -> Self {
+        Self {
+            interval: Span::seconds(120),
+            scope: ScopeChoice::default(),
+            process_pattern: None,
+            focus_files: Vec::new(),
+            environment: Vec::new(),
+            redact: Vec::new(),
+            stacks: StackChoices::default(),
+        }
+    }
+}
+
+impl Default for StackChoices {
+    fn default() -> Self {
+        Self {
+            source: StackChoice::default(),
+            timeout: Span::seconds(25),
+            nonblocking: true,
+            max_parallel: const { std::num::NonZeroU16::new(8).expect("8 is not 0") },
+        }
+    }
+}
+
+impl Default for SpoolChoices {
+    fn default() -> Self {
+        Self {
+            directory: None,
+            max_size: Size::mebibytes(512),
+        }
+    }
+}
+
+impl Default for PluginSettings {
+    fn default() -> Self {
+        Self {
+            memory: Size::mebibytes(64),
+            deadline: Span::seconds(2),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

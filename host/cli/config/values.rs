@@ -1,0 +1,156 @@
+//! Values with a form of their own: durations, sizes, patterns. A wrong one names the accepted form.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::de::{Deserialize, Deserializer, Visitor};
+use serde::{Serialize, Serializer};
+
+const SPAN_FORM: &str =
+    "a duration above zero and up to 30 days, such as \"120s\", \"2m\" or \"500ms\"";
+const SIZE_FORM: &str = "a size above zero, such as \"512 MiB\" or \"10 GB\"";
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// A duration above zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub(crate) struct Span(Duration);
+
+/// A number of bytes above zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size(u64);
+
+/// A regular expression (regex crate: linear time, no look-around).
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern(pub(crate) regex::Regex);
+
+impl Span {
+    /// Returns a span of `seconds`, which is not 0.
+    pub(crate) const fn seconds(seconds: u64) -> Self {
+        Self(Duration::from_secs(seconds))
+    }
+
+    /// Returns it as the standard library's type.
+    pub(crate) fn duration(self) -> Duration {
+        self.0
+    }
+}
+
+impl Size {
+    /// Returns a size of `count` MiB, which is not 0.
+    pub(crate) const fn mebibytes(count: u64) -> Self {
+        Self(count << 20)
+    }
+
+    /// Returns the number of bytes.
+    pub(crate) fn bytes(self) -> u64 {
+        self.0
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refuse = || format!("`{text}` is not {SPAN_FORM}");
+        let signed: jiff::SignedDuration = text.parse().map_err(|_| refuse())?;
+        let duration = Duration::try_from(signed).map_err(|_| refuse())?;
+        if duration < SHORTEST || duration > LONGEST {
+            return Err(refuse());
+        }
+        Ok(Self(duration))
+    }
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refuse = || format!("`{text}` is not {SIZE_FORM}");
+        let size: bytesize::ByteSize = text.parse().map_err(|_| refuse())?;
+        if size.as_u64() == 0 {
+            Err(refuse())
+        } else {
+            Ok(Self(size.as_u64()))
+        }
+    }
+}
+
+impl FromStr for Pattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        regex::Regex::new(text)
+            .map(Self)
+            .map_err(|error| error.to_string())
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        if self.0.subsec_nanos() == 0 {
+            write!(formatter, "{seconds}s")
+        } else {
+            write!(formatter, "{}ms", self.0.as_millis())
+        }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_multiple_of(1 << 20) {
+            write!(formatter, "{} MiB", self.0 >> 20)
+        } else {
+            write!(formatter, "{} B", self.0)
+        }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.0.as_str())
+    }
+}
+
+/// Parses a string value by `FromStr`; anything but a string is refused with `form`.
+struct Text<T> {
+    form: &'static str,
+    value: std::marker::PhantomData<T>,
+}
+
+impl<T: FromStr<Err = String>> Visitor<'_> for Text<T> {
+    type Value = T;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.form)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
+macro_rules! text_value {
+    ($type:ty, $form:expr) => {
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str(Text {
+                    form: $form,
+                    value: std::marker::PhantomData,
+                })
+            }
+        }
+
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+    };
+}
+
+text_value!(Span, SPAN_FORM);
+text_value!(Size, SIZE_FORM);
+text_value!(Pattern, "a regular expression such as \"train|worker\"");

@@ -1,0 +1,104 @@
+//! What a process is doing, in a few words: the innermost frames of its main thread, else where the kernel has it.
+
+use model::{Frame, GapCode, Process, Snapshot, Trace};
+
+use super::text::{base_name, safe};
+
+/// How many frames of a stack fit a line.
+const FRAMES: usize = 5;
+
+/// Returns what the main thread of `process` is doing.
+pub(crate) fn doing(snapshot: &Snapshot, process: &Process) -> String {
+    if process.state == 'Z' {
+        return format!("ended; {} has not waited for it", parent(snapshot, process));
+    }
+    if let Some(trace) = main_trace(process) {
+        let mut words = frames(&trace.frames);
+        if trace.owns_gil {
+            words.push_str("  [holds the GIL]");
+        }
+        return words;
+    }
+    let missing = snapshot
+        .gaps
+        .iter()
+        .find(|gap| gap.process == Some(process.identity) && gap.what == "python_stack");
+    let kernel = kernel(process);
+    match missing {
+        Some(gap) => format!("{kernel}  [no Python stack: {}]", code_words(gap.code)),
+        None => kernel,
+    }
+}
+
+/// Returns the trace of the main thread: by kernel id, else by name, else the only one there is.
+pub(crate) fn main_trace(process: &Process) -> Option<&Trace> {
+    let traces = &process.pyspy.as_ref()?.traces;
+    let main = u64::try_from(process.pid).ok();
+    traces
+        .iter()
+        .find(|trace| trace.os_thread_id.is_some() && trace.os_thread_id == main)
+        .or_else(|| {
+            traces
+                .iter()
+                .find(|trace| trace.thread_name.as_deref() == Some("MainThread"))
+        })
+        .or_else(|| traces.first().filter(|_| traces.len() == 1))
+}
+
+/// Returns one frame as `function (file:line)`.
+pub(crate) fn frame(frame: &Frame) -> String {
+    format!(
+        "{} ({}:{})",
+        safe(&frame.name),
+        safe(base_name(&frame.filename)),
+        frame.line
+    )
+}
+
+/// Returns a gap's code as words.
+pub(crate) fn code_words(code: GapCode) -> &'static str {
+    match code {
+        GapCode::Vanished => "gone when it was read",
+        GapCode::Denied => "denied",
+        GapCode::Reused => "the PID was reused",
+        GapCode::Unsupported => "not supported",
+        GapCode::BlockedRead => "the read hung",
+        GapCode::TimedOut => "timed out",
+        GapCode::Truncated => "cut at the limit",
+        GapCode::Malformed => "not understood",
+        GapCode::Torn => "changed while it was read",
+        GapCode::Off => "switched off",
+        GapCode::NoReader => "no py-spy found",
+        GapCode::Skipped => "skipped",
+        GapCode::Failed => "failed",
+    }
+}
+
+fn frames(frames: &[Frame]) -> String {
+    if frames.is_empty() {
+        return "no Python frame".to_owned();
+    }
+    let shown: Vec<String> = frames.iter().take(FRAMES).map(frame).collect();
+    let more = if frames.len() > FRAMES { " < …" } else { "" };
+    shown.join(" < ") + more
+}
+
+fn kernel(process: &Process) -> String {
+    match process.proc.wchan.as_deref() {
+        Some("0") | None if process.state == 'R' => "running".to_owned(),
+        Some("0") | None => "-".to_owned(),
+        Some(function) => format!("in the kernel: {}", safe(function)),
+    }
+}
+
+fn parent(snapshot: &Snapshot, process: &Process) -> String {
+    let known = snapshot
+        .processes
+        .iter()
+        .any(|other| other.pid == process.ppid);
+    if known {
+        format!("its parent {}", process.ppid)
+    } else {
+        "its parent".to_owned()
+    }
+}

@@ -1,0 +1,154 @@
+//! The processes of a snapshot as a tree, one line each.
+
+use model::{Process, Snapshot};
+
+use super::text::{base_name, cut, red, safe, yellow};
+use super::{Notes, doing, table};
+use crate::ui::Ui;
+
+/// The widest that a process's name and place in the tree may be.
+const NAME_WIDTH: usize = 44;
+
+/// Returns the tree with its heading.
+pub(crate) fn tree(snapshot: &Snapshot, ui: Ui) -> String {
+    let notes = Notes::of(snapshot);
+    let mut rows = vec![
+        [
+            "PID  COMMAND",
+            "PART",
+            "STATE",
+            "RSS",
+            "CPU",
+            "THREADS",
+            "DOING",
+        ]
+        .map(str::to_owned),
+    ];
+    let mut states = vec![' '];
+    for (prefix, process) in order(snapshot) {
+        let name = format!("{prefix}{}  {}", process.pid, command(process));
+        rows.push([
+            cut(&name, NAME_WIDTH),
+            notes.part(process.identity),
+            state_words(process.state).to_owned(),
+            memory(process),
+            cpu(snapshot, process),
+            process.proc.threads.len().to_string(),
+            doing::doing(snapshot, process),
+        ]);
+        states.push(process.state);
+    }
+    let aligned = table::align(&rows);
+    let mut page = String::new();
+    for (line, state) in aligned.lines().zip(states) {
+        // On a terminal a wrapped line breaks the tree; in a pipe nothing is lost.
+        let line = if ui.terminal {
+            cut(line, ui.width)
+        } else {
+            line.to_owned()
+        };
+        page.push_str(&match state {
+            'D' | 'T' | 't' => yellow(&line, ui.color),
+            'Z' | 'X' => red(&line, ui.color),
+            _ => line,
+        });
+        page.push('\n');
+    }
+    page
+}
+
+/// Returns a state letter of proc_pid_stat(5) as a word.
+pub(crate) fn state_words(state: char) -> &'static str {
+    match state {
+        'R' => "running",
+        'S' => "sleeping",
+        'D' => "disk sleep (D)",
+        'Z' => "zombie",
+        'T' => "stopped",
+        't' => "traced",
+        'I' => "idle",
+        'X' | 'x' => "dead",
+        'P' => "parked",
+        _ => "?",
+    }
+}
+
+/// Parents before children, children by PID; the prefix draws the branches.
+fn order(snapshot: &Snapshot) -> Vec<(String, &Process)> {
+    let here = |pid: i32| snapshot.processes.iter().any(|process| process.pid == pid);
+    let mut ordered = Vec::new();
+    for process in &snapshot.processes {
+        if process.ppid == process.pid || !here(process.ppid) {
+            ordered.push((String::new(), process));
+            descend(snapshot, process, "", &mut ordered);
+        }
+    }
+    ordered
+}
+
+fn descend<'a>(
+    snapshot: &'a Snapshot,
+    parent: &Process,
+    indent: &str,
+    ordered: &mut Vec<(String, &'a Process)>,
+) {
+    let children: Vec<&Process> = snapshot
+        .processes
+        .iter()
+        .filter(|process| process.ppid == parent.pid && process.pid != parent.pid)
+        .collect();
+    for (index, child) in children.iter().enumerate() {
+        // Parents that name each other in a circle exist only in a broken document: stop there.
+        if ordered.len() > snapshot.processes.len() {
+            return;
+        }
+        let last = index + 1 == children.len();
+        let (branch, below) = if last {
+            ("└─ ", "   ")
+        } else {
+            ("├─ ", "│  ")
+        };
+        ordered.push((format!("{indent}{branch}"), child));
+        descend(snapshot, child, &format!("{indent}{below}"), ordered);
+    }
+}
+
+/// The program and its arguments, paths as their last part.
+fn command(process: &Process) -> String {
+    if process.cmdline.is_empty() {
+        let name = process.proc.status.get("Name").map_or("?", String::as_str);
+        return format!("[{}]", safe(name));
+    }
+    let words: Vec<String> = process
+        .cmdline
+        .iter()
+        .map(|word| safe(short(word)))
+        .collect();
+    words.join(" ")
+}
+
+/// An argument that is a path becomes its last part; anything else stays.
+fn short(word: &str) -> &str {
+    if word.starts_with('/') || word.starts_with("./") {
+        base_name(word)
+    } else {
+        word
+    }
+}
+
+fn memory(process: &Process) -> String {
+    match &process.memory {
+        Some(memory) => table::bytes(memory.rss_bytes),
+        None if process.state == 'Z' => "-".to_owned(),
+        None => "?".to_owned(),
+    }
+}
+
+fn cpu(snapshot: &Snapshot, process: &Process) -> String {
+    match (process.proc.utime_ticks, process.proc.stime_ticks) {
+        (Some(user), Some(system)) if snapshot.machine.clock_ticks_per_second > 0 => {
+            table::ticks(user + system, snapshot.machine.clock_ticks_per_second)
+        }
+        _ => "?".to_owned(),
+    }
+}

@@ -1,0 +1,102 @@
+//! The line, once: look, ask the plugins, keep. Only here do two stages meet in one function.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context;
+use capture::{Machine, Moment, Options, Scope};
+use model::{Gap, GapCode, Snapshot, SnapshotId, Trigger};
+use plugin::Plugins;
+use store::Writer;
+
+use crate::clock::Clock;
+
+/// How long a snapshot's write waits for plugins that are still being compiled.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Everything that one turn of the loop needs.
+pub(crate) struct Line {
+    /// What looks; shared with the thread that does the blocking reads.
+    pub(crate) eye: Arc<Mutex<Eye>>,
+    pub(crate) plugins: Plugins,
+    pub(crate) writer: Writer,
+    pub(crate) task: model::Task,
+    pub(crate) clock: Clock,
+}
+
+/// The two stages that read the machine.
+pub(crate) struct Eye {
+    pub(crate) machine: Machine,
+    pub(crate) scope: Scope,
+    pub(crate) options: Options,
+}
+
+/// Why and how often a turn is taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cause {
+    pub(crate) trigger: Trigger,
+    pub(crate) interval: Option<Duration>,
+    pub(crate) missed_cycles: u64,
+}
+
+impl Line {
+    /// One turn of the loop: look, ask the plugins, keep.
+    pub(crate) async fn turn(&mut self, cause: Cause) -> anyhow::Result<SnapshotId> {
+        let snapshot = look(&self.eye, cause, self.clock).await?;
+        self.keep(snapshot).await
+    }
+
+    /// The second half of a turn, for a snapshot that was taken before the store was open.
+    pub(crate) async fn keep(&mut self, mut snapshot: Snapshot) -> anyhow::Result<SnapshotId> {
+        snapshot.number(self.task.clone(), self.writer.next_sequence());
+        let snapshot = self.plugins.enrich(snapshot, PATIENCE).await;
+        self.writer.write(&snapshot, self.clock.now()).await;
+        Ok(snapshot.capture.id)
+    }
+}
+
+/// Discovers and captures on a thread of its own, because both block.
+pub(crate) async fn look(
+    eye: &Arc<Mutex<Eye>>,
+    cause: Cause,
+    clock: Clock,
+) -> anyhow::Result<Snapshot> {
+    let eye = Arc::clone(eye);
+    let read = move || {
+        eye.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .look(cause, clock)
+    };
+    let snapshot = tokio::task::spawn_blocking(read)
+        .await
+        .context("the capture stopped half-way")?;
+    Ok(snapshot?)
+}
+
+impl Eye {
+    /// Discovers and captures. The sequence number is 0 until [`Snapshot::number`] gives the right one.
+    pub(crate) fn look(
+        &mut self,
+        cause: Cause,
+        clock: Clock,
+    ) -> Result<Snapshot, capture::CaptureError> {
+        let now = clock.now();
+        let targets = capture::discover(&self.machine, &mut self.scope)?;
+        let moment = Moment {
+            sequence: 0,
+            trigger: cause.trigger,
+            now,
+            interval: cause.interval,
+            missed_cycles: cause.interval.map(|_| cause.missed_cycles),
+        };
+        let mut snapshot = capture::capture(&self.machine, &self.options, &targets, &moment);
+        if let Ok(count @ 1..) = u32::try_from(cause.missed_cycles) {
+            let detail = "earlier cycles were still at work when these were due";
+            snapshot.gaps.push(Gap {
+                count,
+                ..Gap::new("cycles", GapCode::Skipped).with_detail(detail)
+            });
+        }
+        Ok(snapshot)
+    }
+}
