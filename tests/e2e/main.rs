@@ -1,0 +1,10 @@
+//! One test binary on the real program; one file a command, and the guards over the whole.
+
+mod architecture;
+mod guards;
+mod job;
+mod read;
+mod run;
+mod settings;
+mod support;
+mod unprivileged;

@@ -1,0 +1,192 @@
+//! `list`, `show` and `snapshot`: a person and a program read back what was seen.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+use testkit::{PythonJob, newest_python};
+
+use crate::support::{binary, process, sandbox, scrubbed, stored};
+
+#[test]
+fn an_empty_store_says_how_to_fill_it() {
+    let sandbox = sandbox();
+    scrubbed(&sandbox).bind(|| {
+        insta::assert_snapshot!(sandbox.run(["list"]), @"
+        exit 1
+        --- stderr
+        [taskscope] error: there is no store at [ROOT]/.taskscope; `taskscope run -- COMMAND` makes one
+        ");
+        std::fs::create_dir(sandbox.path(".taskscope")).unwrap();
+        insta::assert_snapshot!(sandbox.run(["show"]), @"
+        exit 1
+        --- stderr
+        [taskscope] error: [ROOT]/.taskscope holds no snapshots; `taskscope run -- COMMAND` makes some
+        ");
+    });
+    assert_eq!(sandbox.run(["list", "--json"]).success().stdout, "[]\n");
+}
+
+#[test]
+fn list_and_show_find_the_newest_task_by_themselves() {
+    let sandbox = sandbox();
+    sandbox
+        .run(["run", "--name", "older", "--", "sleep", "0.2"])
+        .success();
+    sandbox
+        .run(["run", "--name", "newer/2", "--", "sleep", "0.2"])
+        .success();
+    let list = sandbox.run(["list", "--json"]).success();
+    let list: Vec<Value> = serde_json::from_str(&list.stdout).unwrap();
+    let tasks: Vec<&str> = list
+        .iter()
+        .map(|row| row["task"].as_str().unwrap())
+        .collect();
+    assert_eq!(tasks, ["newer/2", "older"]);
+    assert!(sandbox.run(["list"]).success().stdout.contains("newer/2"));
+    assert!(
+        sandbox
+            .run(["show"])
+            .success()
+            .stdout
+            .starts_with("newer/2  attempt 0")
+    );
+    assert!(
+        sandbox
+            .run(["show", "--task", "older"])
+            .success()
+            .stdout
+            .starts_with("older  attempt 0")
+    );
+    let root = sandbox.path(".taskscope");
+    assert!(
+        sandbox
+            .run(["show", root.to_str().unwrap()])
+            .success()
+            .stdout
+            .starts_with("newer/2")
+    );
+}
+
+#[test]
+fn what_is_not_there_is_named_with_what_is() {
+    let sandbox = sandbox();
+    sandbox.run(["run", "--", "sleep", "0.2"]).success();
+    let output = sandbox.run(["show", "--task", "other"]).exited(1);
+    assert!(output.stderr.contains("holds no task `other`"), "{output}");
+    let output = sandbox.run(["show", "--node", "other"]).exited(1);
+    assert!(output.stderr.contains("has no node `other`"), "{output}");
+    let output = sandbox.run(["show", "--pid", "1"]).exited(1);
+    assert!(
+        output.stderr.contains("has no process 1; it has "),
+        "{output}"
+    );
+    let output = sandbox
+        .run(["show", "--at", "2020-01-01T00:00:00Z"])
+        .exited(1);
+    assert!(
+        output.stderr.contains("no snapshot is as old as"),
+        "{output}"
+    );
+    sandbox
+        .run(["show", "--at", "yesterday"])
+        .exited(2)
+        .stderr
+        .contains("latest")
+        .then_some(())
+        .unwrap();
+}
+
+#[test]
+fn a_snapshot_of_a_running_process_is_a_document_a_page_or_stored() {
+    let sandbox = sandbox();
+    let script = "import threading, time\ndef wait_here():\n    time.sleep(1000)\n\
+                  threading.Thread(target=wait_here, daemon=True, name='side').start()\nprint('ready')\nwait_here()\n";
+    let job = PythonJob::new(newest_python(), script)
+        .environment("RANK", "7")
+        .environment("WORLD_SIZE", "8")
+        .start();
+    let pid = job.pid().to_string();
+    let output = sandbox.run(["snapshot", "--pid", &pid]).success();
+    assert!(output.stdout.is_ascii() && output.stdout.ends_with('\n'));
+    let document: Value = serde_json::from_str(&output.stdout).unwrap();
+    let seen = process(&document, "train.py").unwrap();
+    assert_eq!(document["schema_version"], "1.1");
+    assert_eq!(document["scope"]["root"], seen["identity"]);
+    assert_eq!(seen["distributed_environment"]["RANK"], "7");
+    let names: Vec<&Value> = seen["pyspy"]["traces"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["thread_name"])
+        .collect();
+    assert_eq!(names.len(), 2);
+    assert!(
+        names.contains(&&"side".into()) && names.contains(&&"MainThread".into()),
+        "{names:?}"
+    );
+    assert_eq!(seen["proc"]["threads"].as_array().unwrap().len(), 2);
+    let page = sandbox
+        .run(["snapshot", "--pid", &pid, "--page"])
+        .success()
+        .stdout;
+    assert!(
+        page.contains("wait_here (train.py:3)") && page.contains("rank 7"),
+        "{page}"
+    );
+    let output = sandbox
+        .run(["snapshot", "--pid", &pid, "--store", ".taskscope"])
+        .success();
+    assert!(output.stdout.is_empty());
+    assert_eq!(stored(&sandbox).len(), 1);
+    let page = sandbox.run(["show", "--pid", &pid]).success().stdout;
+    assert!(
+        page.contains("wait_here (train.py:3)") && page.contains("side"),
+        "{page}"
+    );
+    let one: Value = serde_json::from_str(
+        &sandbox
+            .run(["show", "--pid", &pid, "--json"])
+            .success()
+            .stdout,
+    )
+    .unwrap();
+    assert_eq!(one["identity"], seen["identity"]);
+}
+
+#[test]
+fn secrets_on_the_command_line_never_reach_the_store() {
+    let sandbox = sandbox();
+    let command = [
+        "run",
+        "--",
+        "sh",
+        "-c",
+        "sleep 0.3; :",
+        "--password=hunter2hunter2",
+        "--epochs=3",
+    ];
+    sandbox.run(command).success();
+    let snapshot = sandbox.run(["show", "--json"]).success().stdout;
+    assert!(!snapshot.contains("hunter2"), "{snapshot}");
+    assert!(
+        snapshot.contains("--password=[redacted]") && snapshot.contains("--epochs=3"),
+        "{snapshot}"
+    );
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let sandbox = sandbox();
+    sandbox.run(["run", "--", "sleep", "0.2"]).success();
+    let mut child = std::process::Command::new(binary())
+        .args(["show", "--json"])
+        .current_dir(sandbox.directory())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}

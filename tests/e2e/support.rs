@@ -1,0 +1,118 @@
+//! The program in a clean room, and its store read back.
+//!
+//! `TASKSCOPE_E2E_ROOT` names a directory with copies of the program and the examples: `unprivileged.rs` sets it, because
+//! another user may not be able to reach the build directory.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use testkit::{DEADLINE, Sandbox, scrubbers, wait_until};
+
+/// The variable that names the copies.
+pub(crate) const ROOT_VARIABLE: &str = "TASKSCOPE_E2E_ROOT";
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one way to tell a test binary where its copies are"
+)]
+fn copies() -> Option<PathBuf> {
+    std::env::var_os(ROOT_VARIABLE).map(PathBuf::from)
+}
+
+/// The program.
+pub(crate) fn binary() -> PathBuf {
+    copies().map_or_else(
+        || PathBuf::from(env!("CARGO_BIN_EXE_taskscope")),
+        |root| root.join("taskscope"),
+    )
+}
+
+/// The folder of the four-rank example.
+pub(crate) fn four_ranks() -> PathBuf {
+    let build = || Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/four-ranks");
+    copies().map_or_else(build, |root| root.join("four-ranks"))
+}
+
+/// The program in an empty directory; whatever it keeps for the user stays there too.
+pub(crate) fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new(&binary());
+    let state = sandbox.path("state");
+    sandbox
+        .environment("XDG_STATE_HOME", state.to_str().unwrap())
+        .environment("TASKSCOPE_NAME", "test/one")
+}
+
+/// Inline snapshots without what differs from run to run.
+pub(crate) fn scrubbed(sandbox: &Sandbox) -> insta::Settings {
+    let mut settings = insta::Settings::clone_current();
+    for (pattern, replacement) in scrubbers(sandbox.directory()) {
+        settings.add_filter(&pattern, replacement);
+    }
+    settings
+}
+
+/// The ids of the snapshots that are stored, oldest first.
+pub(crate) fn stored(sandbox: &Sandbox) -> Vec<String> {
+    let mut ids = Vec::new();
+    for index in files(&sandbox.path(".taskscope"), "index.json") {
+        // Replaced whole, so it is there and complete, or not there.
+        let index: Value = serde_json::from_slice(&std::fs::read(index).unwrap()).unwrap();
+        let entries = index["snapshots"].as_array().unwrap().iter();
+        ids.extend(entries.map(|entry| entry["capture_id"].as_str().unwrap().to_owned()));
+    }
+    ids.sort();
+    ids
+}
+
+/// Waits until `count` snapshots are stored.
+#[track_caller]
+pub(crate) fn wait_for_stored(sandbox: &Sandbox, count: usize) -> Vec<String> {
+    wait_until(DEADLINE, || stored(sandbox).len() >= count);
+    stored(sandbox)
+}
+
+/// A stored snapshot.
+#[track_caller]
+pub(crate) fn snapshot(sandbox: &Sandbox, id: &str) -> Value {
+    let output = sandbox.run(["show", "--json", "--at", id]).success();
+    serde_json::from_str(&output.stdout).unwrap()
+}
+
+/// The first stored snapshot that `is_right`, waiting for it while the task runs.
+#[track_caller]
+pub(crate) fn wait_for_snapshot(sandbox: &Sandbox, is_right: impl Fn(&Value) -> bool) -> Value {
+    let mut looked_at = 0;
+    let mut found = None;
+    wait_until(DEADLINE, || {
+        for id in stored(sandbox).into_iter().skip(looked_at) {
+            looked_at += 1;
+            let snapshot = snapshot(sandbox, &id);
+            if is_right(&snapshot) {
+                found = Some(snapshot);
+                return true;
+            }
+        }
+        false
+    });
+    found.unwrap()
+}
+
+/// The process of a snapshot whose command contains `text`.
+pub(crate) fn process<'a>(snapshot: &'a Value, text: &str) -> Option<&'a Value> {
+    let mut processes = snapshot["processes"].as_array().unwrap().iter();
+    processes.find(|process| process["command"].as_str().unwrap().contains(text))
+}
+
+/// Every file called `name` below `directory`.
+pub(crate) fn files(directory: &Path, name: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files(&path, name));
+        } else if path.file_name().is_some_and(|file| file == name) {
+            found.push(path);
+        }
+    }
+    found
+}

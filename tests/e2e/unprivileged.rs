@@ -1,0 +1,57 @@
+//! The same tests once more as a user without any rights.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use testkit::unprivileged;
+
+use crate::support::{ROOT_VARIABLE, binary, four_ranks};
+
+/// The modules that run the program; the others look at the source tree.
+const MODULES: [&str; 4] = ["run::", "job::", "read::", "settings::"];
+
+fn copy_readable(from: &Path, to: &Path) {
+    if from.is_dir() {
+        std::fs::create_dir_all(to).unwrap();
+        std::fs::set_permissions(to, std::fs::Permissions::from_mode(0o755)).unwrap();
+        for entry in std::fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            copy_readable(&entry.path(), &to.join(entry.file_name()));
+        }
+    } else if std::fs::hard_link(from, to).is_err() {
+        std::fs::copy(from, to).unwrap();
+    }
+}
+
+#[test]
+fn the_same_tests_pass_without_any_rights() {
+    let this = std::env::current_exe().unwrap();
+    let mut nobody = match unprivileged(&this) {
+        Ok(nobody) => nobody,
+        Err(reason) => return eprintln!("SKIPPED: {reason}"),
+    };
+    let root = nobody.directory().to_owned();
+    copy_readable(&binary(), &root.join("taskscope"));
+    copy_readable(&four_ranks(), &root.join("four-ranks"));
+    let command: &mut Command = &mut nobody.command;
+    command
+        .args(MODULES)
+        .current_dir(&root)
+        .env(ROOT_VARIABLE, &root)
+        .env("HOME", &root);
+    // Some interpreters in PATH are not this user's to run; there is at least the system's.
+    command
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("INSTA_WORKSPACE_ROOT", &root);
+    let output = command.output().unwrap();
+    let (stdout, stderr) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    assert!(
+        stdout.contains("test result: ok. ") && !stdout.contains("ok. 0 passed"),
+        "{stdout}"
+    );
+}
