@@ -53,15 +53,16 @@ pub(crate) async fn collect(
     };
     // What was asked for before the end is still done, for as long as a turn may go on then.
     while !finishing || next.is_some() {
-        let trigger = match next.take() {
-            Some(trigger) => trigger,
-            None => tokio::select! {
+        let trigger = if let Some(trigger) = next.take() {
+            trigger
+        } else {
+            tokio::select! {
                 request = requests.recv() => match request {
                     Some(Request::Snapshot(trigger)) => trigger,
                     Some(Request::Finish) | None => break,
                 },
                 () = sleep_until(schedule.due()) => Trigger::Interval,
-            },
+            }
         };
         let missed_cycles = schedule.take_missed();
         let turn = line.turn(Cause {

@@ -9,7 +9,6 @@ pub(crate) mod snapshot;
 
 use crate::args::{Arguments, Command};
 use crate::clock::Clock;
-use crate::environment::Environment;
 use crate::outcome::Outcome;
 use crate::ui::{self, Ui};
 
@@ -17,23 +16,21 @@ use crate::ui::{self, Ui};
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) clock: Clock,
-    pub(crate) environment: Environment,
     pub(crate) config: Option<std::path::PathBuf>,
     pub(crate) ui: Ui,
 }
 
 /// Runs the command that `arguments` name.
-pub(crate) fn run(arguments: Arguments, environment: Environment) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     if matches!(arguments.command, Command::StackHelper) {
         capture::stack_helper(std::io::stdin(), std::io::stdout());
         return Ok(Outcome::Well);
     }
-    ui::start_logging(environment);
+    ui::start_logging();
     let world = World {
         clock: arguments.now.map_or(Clock::System, Clock::Fixed),
-        environment,
         config: arguments.config,
-        ui: Ui::new(arguments.color, environment),
+        ui: Ui::new(arguments.color),
     };
     match arguments.command {
         Command::Run(args) => run::run(args, &world),

@@ -18,7 +18,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::environment::Environment;
 use crate::outcome::Refusal;
 
 fn main() -> ExitCode {
@@ -27,7 +26,7 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let wraps_a_task = arguments.wraps_a_task();
-    match commands::run(arguments, Environment) {
+    match commands::run(arguments) {
         Ok(outcome) => outcome.code(),
         Err(error) => {
             ui::say(&format!("error: {error:#}"));

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 use model::{TaskPath, Timestamp};
 
-use crate::environment::Environment;
+use crate::environment;
 use crate::outcome::Refusal;
 
 /// The names of a task.
@@ -30,14 +30,13 @@ impl Names {
         option: Option<&str>,
         setting: Option<&str>,
         program: &OsStr,
-        environment: Environment,
         now: Timestamp,
     ) -> anyhow::Result<Self> {
         let host = rustix::system::uname()
             .nodename()
             .to_string_lossy()
             .into_owned();
-        let variable = |name: &str| environment.text(name);
+        let variable = |name: &str| environment::text(name);
         let given = [
             ("--name", option.map(str::to_owned)),
             ("[task] name", setting.map(str::to_owned)),

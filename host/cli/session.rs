@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::collect::{self, FINISH_GRACE, Request};
 use crate::commands::World;
 use crate::config::{EnricherEntry, Loaded, ScopeChoice, StackChoice};
-use crate::environment::Environment;
+use crate::environment;
 use crate::names::Names;
 use crate::outcome::Refusal;
 use crate::pipeline::{Eye, Line};
@@ -39,7 +39,6 @@ pub(crate) struct Session {
     pub(crate) location: Location,
     pub(crate) interval: Duration,
     look: LookArgs,
-    environment: Environment,
     clock: Clock,
 }
 
@@ -54,7 +53,7 @@ impl Session {
         let settings = &loaded.settings;
         let name = settings.task.name.as_deref();
         let now = world.clock.now();
-        let names = Names::of(args.name.as_deref(), name, program, world.environment, now)?;
+        let names = Names::of(args.name.as_deref(), name, program, now)?;
         let location = crate::root::location(args.store.as_deref(), &loaded)?;
         let interval = args
             .interval
@@ -66,7 +65,6 @@ impl Session {
             location,
             interval,
             look: args.look.clone(),
-            environment: world.environment,
             clock: world.clock,
             loaded,
         })
@@ -74,7 +72,7 @@ impl Session {
 
     /// Returns the machine to look at.
     pub(crate) fn machine(&self) -> Machine {
-        machine(&self.look, &self.loaded, self.environment)
+        machine(&self.look, &self.loaded)
     }
 
     /// Returns what looks at the task whose main process is `root`. `adopter` is our own PID where orphans of the task
@@ -143,7 +141,7 @@ impl Session {
                 .filter(|store| can_be_written(store))
                 .map(|store| store.join(".spool"))
         };
-        let of_the_user = || self.state_directory().join("taskscope").join("spool");
+        let of_the_user = || state_directory().join("taskscope").join("spool");
         SpoolSettings {
             directory: spool
                 .directory
@@ -154,25 +152,11 @@ impl Session {
         }
     }
 
-    /// The per-user state directory (XDG base directory specification), else the temp directory.
-    fn state_directory(&self) -> PathBuf {
-        let home = || {
-            self.environment
-                .os("HOME")
-                .map(|home| PathBuf::from(home).join(".local/state"))
-        };
-        self.environment
-            .os("XDG_STATE_HOME")
-            .map(PathBuf::from)
-            .or_else(home)
-            .unwrap_or_else(std::env::temp_dir)
-    }
-
     /// Opens the store and finds the attempt; trouble is a warning, and snapshots go to the spool.
     pub(crate) async fn writer(&self) -> (Writer, Task) {
         let store = Store::open(&self.location)
             .inspect_err(|error| {
-                warn!("The store cannot be opened; snapshots go to the spool: {error}.")
+                warn!("The store cannot be opened; snapshots go to the spool: {error}.");
             })
             .ok();
         let attempt = match (self.names.attempt, &store) {
@@ -202,6 +186,15 @@ impl Session {
     }
 }
 
+/// The per-user state directory (XDG base directory specification), else the temp directory.
+fn state_directory() -> PathBuf {
+    let home = || environment::os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    environment::os("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .or_else(home)
+        .unwrap_or_else(std::env::temp_dir)
+}
+
 /// Whether a store can lie in `directory`, which is made where it is missing.
 fn can_be_written(directory: &std::path::Path) -> bool {
     std::fs::create_dir_all(directory).is_ok()
@@ -209,7 +202,7 @@ fn can_be_written(directory: &std::path::Path) -> bool {
 }
 
 /// Returns the machine that `look` and the settings name.
-pub(crate) fn machine(look: &LookArgs, loaded: &Loaded, environment: Environment) -> Machine {
+pub(crate) fn machine(look: &LookArgs, loaded: &Loaded) -> Machine {
     let choices = &loaded.settings.capture.stacks;
     let source = match choices.source {
         StackChoice::Off => StackSource::Off,
@@ -218,8 +211,8 @@ pub(crate) fn machine(look: &LookArgs, loaded: &Loaded, environment: Environment
             arguments: vec!["stack-helper".into()],
         },
         StackChoice::Executable => StackSource::Executable {
-            program: environment.os("PYSPY_EXECUTABLE").map(PathBuf::from),
-            path: environment.path(),
+            program: environment::os("PYSPY_EXECUTABLE").map(PathBuf::from),
+            path: environment::search_path(),
         },
     };
     let stacks = StackSettings {

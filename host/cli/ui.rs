@@ -9,7 +9,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::environment::Environment;
+use crate::environment;
 
 /// When to colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -36,19 +36,17 @@ pub(crate) struct Ui {
 
 impl Ui {
     /// Returns the terminal as it is.
-    pub(crate) fn new(choice: ColorChoice, environment: Environment) -> Self {
+    pub(crate) fn new(choice: ColorChoice) -> Self {
         let terminal = io::stdout().is_terminal();
         let color = match choice {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
-            ColorChoice::Auto => terminal && environment.text("NO_COLOR").is_none(),
+            ColorChoice::Auto => terminal && environment::text("NO_COLOR").is_none(),
         };
         let asked = rustix::termios::tcgetwinsize(io::stdout())
             .ok()
             .map(|size| usize::from(size.ws_col));
-        let named = environment
-            .text("COLUMNS")
-            .and_then(|columns| columns.parse().ok());
+        let named = environment::text("COLUMNS").and_then(|columns| columns.parse().ok());
         let width = named
             .or(asked)
             .filter(|&columns| columns >= 40)
@@ -59,17 +57,17 @@ impl Ui {
             width,
         }
     }
+}
 
-    /// Writes data to stdout. A closed pipe is no error: the reader has seen enough.
-    pub(crate) fn data(self, text: &str) -> io::Result<()> {
-        let mut stdout = io::stdout().lock();
-        match stdout
-            .write_all(text.as_bytes())
-            .and_then(|()| stdout.flush())
-        {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            other => other,
-        }
+/// Writes data to stdout. A closed pipe is no error: the reader has seen enough.
+pub(crate) fn data(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
     }
 }
 
@@ -84,10 +82,8 @@ pub(crate) fn say(words: &str) {
 }
 
 /// Sends warnings and worse (or what `TASKSCOPE_LOG` asks for) to stderr.
-pub(crate) fn start_logging(environment: Environment) {
-    let filter = environment
-        .text("TASKSCOPE_LOG")
-        .unwrap_or_else(|| "warn".to_owned());
+pub(crate) fn start_logging() {
+    let filter = environment::text("TASKSCOPE_LOG").unwrap_or_else(|| "warn".to_owned());
     let filter = tracing_subscriber::EnvFilter::try_new(&filter).unwrap_or_else(|error| {
         say(&format!("warning: TASKSCOPE_LOG=`{filter}` is no log filter such as `info` or `store=debug`: {error}"));
         tracing_subscriber::EnvFilter::new("warn")

@@ -42,7 +42,7 @@ fn every_plugin_is_described_and_every_example_has_a_readme() {
             if path.is_dir()
                 && name != "target"
                 && name != "testing"
-                && path.join("Cargo.toml").exists() | (folder == "examples")
+                && (path.join("Cargo.toml").exists() || folder == "examples")
             {
                 assert!(
                     path.join("README.md").exists(),

@@ -1,4 +1,10 @@
 //! One test binary on the real program; one file a command, and the guards over the whole.
+#![expect(
+    clippy::unwrap_used,
+    clippy::float_cmp,
+    clippy::print_stderr,
+    reason = "tests"
+)]
 
 mod architecture;
 mod guards;

@@ -30,7 +30,7 @@ pub(crate) struct AttachArgs {
 }
 
 pub(crate) fn run(args: &AttachArgs, world: &World) -> anyhow::Result<Outcome> {
-    let loaded = config::load(world.config.as_deref(), world.environment)?;
+    let loaded = config::load(world.config.as_deref())?;
     let program = OsString::from(format!("pid-{}", args.pid));
     let session = Session::new(&args.watch, loaded, &program, world)?;
     let (sender, events) = channel();

@@ -33,17 +33,15 @@ enum Action {
 }
 
 pub(crate) fn run(args: &ConfigArgs, world: &World) -> anyhow::Result<Outcome> {
-    let loaded = config::load(world.config.as_deref(), world.environment)?;
+    let loaded = config::load(world.config.as_deref())?;
     match args.action {
         Action::Check => check(&loaded),
         Action::Show { json: true } => {
-            world
-                .ui
-                .data(&(serde_json::to_string(&loaded.rows())? + "\n"))?;
+            ui::data(&(serde_json::to_string(&loaded.rows())? + "\n"))?;
             Ok(Outcome::Well)
         }
         Action::Show { json: false } => {
-            world.ui.data(&page(&loaded))?;
+            ui::data(&page(&loaded))?;
             Ok(Outcome::Well)
         }
     }

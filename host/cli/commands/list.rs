@@ -9,6 +9,7 @@ use crate::config;
 use crate::outcome::Outcome;
 use crate::page::table;
 use crate::root;
+use crate::ui;
 
 /// List the tasks, attempts and nodes that a store holds, the newest task first
 #[derive(Args, Debug)]
@@ -36,20 +37,20 @@ struct Row {
 }
 
 pub(crate) fn run(args: &ListArgs, world: &World) -> anyhow::Result<Outcome> {
-    let loaded = config::load(world.config.as_deref(), world.environment)?;
+    let loaded = config::load(world.config.as_deref())?;
     let location = root::location(args.root.as_deref(), &loaded)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let rows = runtime.block_on(async { rows(&Store::open(&location)?, &location).await })?;
     if args.json {
-        world.ui.data(&(serde_json::to_string(&rows)? + "\n"))?;
+        ui::data(&(serde_json::to_string(&rows)? + "\n"))?;
     } else if rows.is_empty() {
         crate::ui::say(&format!(
             "{location} holds no snapshots; `taskscope run -- COMMAND` makes some"
         ));
     } else {
-        world.ui.data(&page(&rows))?;
+        ui::data(&page(&rows))?;
     }
     Ok(Outcome::Well)
 }

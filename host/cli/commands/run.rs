@@ -35,7 +35,7 @@ pub(crate) struct RunArgs {
 }
 
 pub(crate) fn run(args: RunArgs, world: &World) -> anyhow::Result<Outcome> {
-    let loaded = config::load(world.config.as_deref(), world.environment)?;
+    let loaded = config::load(world.config.as_deref())?;
     let command = task_command(args.command, &loaded)?;
     let session = Session::new(&args.watch, loaded, &command.program, world)?;
     // From here to the task's first instruction there is nothing but fork and exec.

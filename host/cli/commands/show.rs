@@ -9,6 +9,7 @@ use crate::config;
 use crate::outcome::Outcome;
 use crate::page;
 use crate::root::{self, At};
+use crate::ui;
 
 /// Show a stored snapshot: ranks and processes as a tree, what each is doing, and what could not be seen
 #[derive(Args, Debug)]
@@ -34,7 +35,7 @@ pub(crate) struct ShowArgs {
 }
 
 pub(crate) fn run(args: &ShowArgs, world: &World) -> anyhow::Result<Outcome> {
-    let loaded = config::load(world.config.as_deref(), world.environment)?;
+    let loaded = config::load(world.config.as_deref())?;
     let location = root::location(args.stored.root.as_deref(), &loaded)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -77,6 +78,6 @@ pub(crate) fn run(args: &ShowArgs, world: &World) -> anyhow::Result<Outcome> {
             }
         }
     };
-    world.ui.data(&text)?;
+    ui::data(&text)?;
     Ok(Outcome::Well)
 }

@@ -44,7 +44,7 @@ pub(crate) struct SnapshotArgs {
 }
 
 pub(crate) fn run(args: &SnapshotArgs, world: &World) -> anyhow::Result<Outcome> {
-    let loaded = config::load(world.config.as_deref(), world.environment)?;
+    let loaded = config::load(world.config.as_deref())?;
     let watch = WatchArgs {
         store: args.store.clone(),
         name: args.name.clone(),
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &SnapshotArgs, world: &World) -> anyhow::Result<Outcome>
             } else {
                 store::encode_json(&snapshot)? + "\n"
             };
-            world.ui.data(&text)?;
+            ui::data(&text)?;
             return Ok(Outcome::Well);
         }
         let (writer, task) = session.writer().await;

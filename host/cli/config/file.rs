@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Settings;
-use crate::environment::Environment;
+use crate::environment;
 use crate::outcome::Refusal;
 
 /// The file that is looked for in the working directory.
@@ -36,10 +36,10 @@ pub(crate) struct Row {
 }
 
 /// Reads the settings: `--config`, else `TASKSCOPE_CONFIG`, else `./collector.toml`, else the defaults.
-pub(crate) fn load(option: Option<&Path>, environment: Environment) -> anyhow::Result<Loaded> {
+pub(crate) fn load(option: Option<&Path>) -> anyhow::Result<Loaded> {
     let named = option
         .map(Path::to_owned)
-        .or_else(|| environment.os("TASKSCOPE_CONFIG").map(Into::into));
+        .or_else(|| environment::os("TASKSCOPE_CONFIG").map(Into::into));
     let Some(path) = named
         .clone()
         .or_else(|| Path::new(FILE_NAME).exists().then(|| FILE_NAME.into()))

@@ -30,7 +30,9 @@ fn keys(text: &str) -> BTreeSet<String> {
                 }
             }
             toml::Value::Array(items) if prefix == "enricher" => {
-                items.iter().for_each(|item| walk(prefix, item, keys));
+                for item in items {
+                    walk(prefix, item, keys);
+                }
             }
             _ => drop(keys.insert(prefix.to_owned())),
         }

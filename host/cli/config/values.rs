@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 const SPAN_FORM: &str =
     "a duration above zero and up to 30 days, such as \"120s\", \"2m\" or \"500ms\"";
 const SIZE_FORM: &str = "a size above zero, such as \"512 MiB\" or \"10 GB\"";
-const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
+const LONGEST: Duration = Duration::from_hours(30 * 24);
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// A duration above zero.

@@ -76,7 +76,7 @@ fn whose(kind: &Kind<'_>) -> String {
                 "; processes {} and {} more",
                 named.join(", "),
                 many - NAMED
-            )
+            );
         }
     }
     if kind.count > kind.pids.len().max(1) as u64 {

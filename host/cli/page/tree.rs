@@ -57,7 +57,7 @@ pub(crate) fn tree(snapshot: &Snapshot, ui: Ui) -> String {
     page
 }
 
-/// Returns a state letter of proc_pid_stat(5) as a word.
+/// Returns a state letter of `proc_pid_stat(5)` as a word.
 pub(crate) fn state_words(state: char) -> &'static str {
     match state {
         'R' => "running",
