@@ -74,13 +74,41 @@ pub(crate) fn code_words(code: GapCode) -> &'static str {
     }
 }
 
+/// The innermost frames, without those of the standard library where there are others: what a tired reader looks for is
+/// which line of the job waits. Of the library, the innermost call is named behind it.
 fn frames(frames: &[Frame]) -> String {
-    if frames.is_empty() {
+    let own: Vec<&Frame> = frames
+        .iter()
+        .filter(|frame| !is_standard_library(frame))
+        .collect();
+    let shown = if own.is_empty() {
+        frames.iter().collect()
+    } else {
+        own
+    };
+    let Some((first, rest)) = shown.split_first() else {
         return "no Python frame".to_owned();
+    };
+    let mut words = frame(first);
+    if let Some(innermost) = frames.first().filter(|innermost| innermost != first) {
+        words += &format!(" in {}", safe(&innermost.name));
     }
-    let shown: Vec<String> = frames.iter().take(FRAMES).map(frame).collect();
-    let more = if frames.len() > FRAMES { " < …" } else { "" };
-    shown.join(" < ") + more
+    for outer in rest.iter().take(FRAMES - 1) {
+        words += &format!(" < {}", frame(outer));
+    }
+    if shown.len() > FRAMES {
+        words += " < …";
+    }
+    words
+}
+
+/// Whether the frame is of Python's own library, and not of an installed package.
+fn is_standard_library(frame: &Frame) -> bool {
+    let file = frame.filename.as_str();
+    let installed = ["/site-packages/", "/dist-packages/"]
+        .iter()
+        .any(|folder| file.contains(folder));
+    file.starts_with("<frozen ") || (file.contains("/lib/python") && !installed)
 }
 
 fn kernel(process: &Process) -> String {

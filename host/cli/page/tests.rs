@@ -114,11 +114,11 @@ fn the_page_shows_ranks_states_stacks_and_what_is_missing() {
     group default: 2 ranks here of 3, missing: 2
     warning: rank 2 is missing
 
-    PID  COMMAND              PART      STATE           RSS       CPU   THREADS  DOING
-    100  python3 launch.py    launcher  sleeping        12.0 MiB  4.2s  1        in the kernel: do_wait
-    ├─ 101  python3 train.py  rank 0    sleeping        240 MiB   4.2s  1        all_reduce (comm.py:41) < step (train.py:88) < main (train.py:120) < <module> (train.py:130)
-    │  └─ 103  [python3]                zombie          -         4.2s  1        ended; its parent 101 has not waited for it
-    └─ 102  python3 train.py  rank 1    disk sleep (D)  241 MiB   4.2s  1        in the kernel: fuse_wait  [no Python stack: timed out]
+    PID  COMMAND              PART      STATE           RSS       CPU   DOING
+    100  python3 launch.py    launcher  sleeping        12.0 MiB  4.2s  in the kernel: do_wait
+    ├─ 101  python3 train.py  rank 0    sleeping        240 MiB   4.2s  all_reduce (comm.py:41) < step (train.py:88) < main (train.py:120) < <module> (train.py:130)
+    │  └─ 103  [python3]                zombie          -         4.2s  ended; its parent 101 has not waited for it
+    └─ 102  python3 train.py  rank 1    disk sleep (D)  241 MiB   4.2s  in the kernel: fuse_wait  [no Python stack: timed out]
 
     plugin mine: trapped: boom\u{1b}[2J
 
@@ -127,6 +127,21 @@ fn the_page_shows_ranks_states_stacks_and_what_is_missing() {
       task/*/stack: denied; processes 101, 102, 3 times
         to see it: add CAP_SYS_ADMIN
     "#);
+}
+
+#[test]
+fn what_a_process_does_is_said_by_its_own_frames_first() {
+    let mut snapshot = snapshot();
+    let stacks = snapshot.processes[1].pyspy.as_mut().unwrap();
+    let wait = frame("Condition.wait", "/usr/lib/python3.11/threading.py", 327);
+    stacks.traces[0]
+        .frames
+        .insert(0, serde_json::from_value(wait).unwrap());
+    let page = overview(&snapshot, &Heading::default(), PLAIN);
+    assert!(
+        page.contains("  all_reduce (comm.py:41) in Condition.wait < step (train.py:88) < "),
+        "{page}"
+    );
 }
 
 #[test]

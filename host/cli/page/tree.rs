@@ -12,18 +12,8 @@ const NAME_WIDTH: usize = 44;
 /// Returns the tree with its heading.
 pub(crate) fn tree(snapshot: &Snapshot, ui: Ui) -> String {
     let notes = Notes::of(snapshot);
-    let mut rows = vec![
-        [
-            "PID  COMMAND",
-            "PART",
-            "STATE",
-            "RSS",
-            "CPU",
-            "THREADS",
-            "DOING",
-        ]
-        .map(str::to_owned),
-    ];
+    let mut rows =
+        vec![["PID  COMMAND", "PART", "STATE", "RSS", "CPU", "DOING"].map(str::to_owned)];
     let mut states = vec![' '];
     for (prefix, process) in order(snapshot) {
         let name = format!("{prefix}{}  {}", process.pid, command(process));
@@ -33,7 +23,6 @@ pub(crate) fn tree(snapshot: &Snapshot, ui: Ui) -> String {
             state_words(process.state).to_owned(),
             memory(process),
             cpu(snapshot, process),
-            process.proc.threads.len().to_string(),
             doing::doing(snapshot, process),
         ]);
         states.push(process.state);
