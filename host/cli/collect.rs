@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use model::Trigger;
+use plugin::Hurry;
 use store::Summary;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -25,10 +26,12 @@ pub(crate) enum Request {
     /// Take a snapshot now, for this reason.
     Snapshot(Trigger),
     /// The task has ended: write what there is and stop.
-    Finish,
+    TaskEnded,
+    /// Nobody wants more: do what was asked for, write what there is and stop.
+    Stop,
 }
 
-/// Runs until [`Request::Finish`] or until nobody can ask any more.
+/// Runs until it is told to stop or until nobody can ask any more.
 pub(crate) async fn collect(
     opening: Opening,
     interval: Duration,
@@ -41,28 +44,28 @@ pub(crate) async fn collect(
         missed_cycles: 0,
     };
     let (eye, clock) = (opening.eye.clone(), opening.clock);
+    let hurry = opening.plugins.hurry();
     // The task may be short: look while the store is still being opened.
     let (first, mut line) = tokio::join!(look(&eye, start, clock), opening.open());
     let mut next = None;
-    let mut finishing = match first {
-        Ok(snapshot) => drive(line.keep(snapshot), &mut requests, &mut next).await,
+    let mut end = match first {
+        Ok(snapshot) => drive(line.keep(snapshot), &mut requests, &mut next, &hurry).await,
         Err(error) => {
             note(&error);
-            false
+            None
         }
     };
-    // What was asked for before the end is still done, for as long as a turn may go on then.
-    while !finishing || next.is_some() {
-        let trigger = if let Some(trigger) = next.take() {
-            trigger
-        } else {
-            tokio::select! {
+    while end != Some(Request::TaskEnded) {
+        let trigger = match (next.take(), end) {
+            (Some(trigger), _) => trigger,
+            (None, Some(_)) => break,
+            (None, None) => tokio::select! {
                 request = requests.recv() => match request {
                     Some(Request::Snapshot(trigger)) => trigger,
-                    Some(Request::Finish) | None => break,
+                    Some(Request::TaskEnded | Request::Stop) | None => break,
                 },
                 () = sleep_until(schedule.due()) => Trigger::Interval,
-            }
+            },
         };
         let missed_cycles = schedule.take_missed();
         let turn = line.turn(Cause {
@@ -70,11 +73,11 @@ pub(crate) async fn collect(
             interval: Some(interval),
             missed_cycles,
         });
-        if finishing {
+        if end.is_some() {
             finish(turn).await;
             continue;
         }
-        finishing = drive(turn, &mut requests, &mut next).await;
+        end = drive(turn, &mut requests, &mut next, &hurry).await;
         if trigger == Trigger::Interval {
             schedule.advance(Instant::now());
         }
@@ -82,13 +85,14 @@ pub(crate) async fn collect(
     line.writer.close(CLOSE_GRACE).await
 }
 
-/// Runs one turn to its end while taking requests; returns whether to finish. Once the task has ended, the turn gets
+/// Runs one turn to its end while taking requests; returns the request to end, if it came. From then on the turn has
 /// [`TURN_GRACE`] and is then given up.
 async fn drive<T>(
     turn: impl Future<Output = anyhow::Result<T>>,
     requests: &mut UnboundedReceiver<Request>,
     next: &mut Option<Trigger>,
-) -> bool {
+    hurry: &Hurry,
+) -> Option<Request> {
     let mut turn = pin!(turn);
     loop {
         tokio::select! {
@@ -97,13 +101,16 @@ async fn drive<T>(
                 if let Err(error) = done {
                     note(&error);
                 }
-                return false;
+                return None;
             }
             request = requests.recv() => match request {
                 Some(Request::Snapshot(trigger)) => *next = Some(trigger),
-                Some(Request::Finish) | None => {
+                end => {
+                    if end == Some(Request::TaskEnded) {
+                        hurry.up(); // its exit is not held up by a compiler
+                    }
                     finish(turn).await;
-                    return true;
+                    return Some(end.unwrap_or(Request::Stop));
                 }
             },
         }

@@ -369,8 +369,8 @@ impl Collector {
     }
 
     /// Waits until what was seen is written, for a bounded time. `None`: it failed or did not finish.
-    pub(crate) fn finish(self) -> Option<Summary> {
-        self.request(Request::Finish);
+    pub(crate) fn finish(self, end: Request) -> Option<Summary> {
+        self.request(end);
         self.done.recv_timeout(FINISH_GRACE).ok()
     }
 }

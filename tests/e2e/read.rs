@@ -1,5 +1,6 @@
 //! `list`, `show` and `snapshot`: a person and a program read back what was seen.
 
+use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -151,6 +152,43 @@ fn a_snapshot_of_a_running_process_is_a_document_a_page_or_stored() {
     )
     .unwrap();
     assert_eq!(one["identity"], seen["identity"]);
+}
+
+#[test]
+fn without_rights_what_is_missing_is_said_with_the_remedy() {
+    let sandbox = sandbox();
+    let job = PythonJob::new(
+        newest_python(),
+        "print('ready')\nimport time\ntime.sleep(1000)\n",
+    )
+    .start();
+    let output = sandbox
+        .run(["snapshot", "--pid", &job.pid().to_string()])
+        .success();
+    let document: Value = serde_json::from_str(&output.stdout).unwrap();
+    let gaps = document["gaps"].as_array().unwrap();
+    let stack = gaps
+        .iter()
+        .find(|gap| gap["what"].as_str().unwrap().contains("stack"));
+    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    if is_root {
+        assert_eq!(stack, None);
+    } else {
+        let stack = stack.unwrap();
+        assert_eq!(stack["code"], "denied");
+        assert!(
+            stack["remedy"].as_str().unwrap().contains("CAP_SYS_ADMIN"),
+            "{stack}"
+        );
+        let threads = document["processes"][0]["proc"]["threads"]
+            .as_array()
+            .unwrap();
+        assert_eq!(threads[0]["kernel_stack"], serde_json::json!([]));
+    }
+    assert!(
+        document["processes"][0]["pyspy"].is_object(),
+        "stacks need no rights over one's own processes"
+    );
 }
 
 #[test]

@@ -27,7 +27,19 @@ fn exit_status_and_output_are_the_tasks_own() {
         .filter(|line| !line.starts_with("[taskscope] "))
         .collect();
     assert_eq!(own, ["err"]);
+}
+
+#[test]
+fn a_task_that_is_over_at_once_is_seen_even_so() {
+    let sandbox = sandbox();
     sandbox.run(["run", "--", "true"]).success();
+    let ids = stored(&sandbox);
+    assert_eq!(ids.len(), 1);
+    let processes = snapshot(&sandbox, &ids[0])["processes"].clone();
+    assert_eq!(
+        processes[0]["proc"]["status"]["Name"], "true",
+        "{processes}"
+    );
 }
 
 #[test]

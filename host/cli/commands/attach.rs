@@ -39,8 +39,8 @@ pub(crate) fn run(args: &AttachArgs, world: &World) -> anyhow::Result<Outcome> {
     let machine = session.machine();
     let root = machine.identify(args.pid)?;
     let collector = Collector::start(session.clone(), session.eye(machine, root, None));
-    wait(&collector, &events);
-    let all_stored = conclude(collector.finish(), &session);
+    let end = wait(&collector, &events);
+    let all_stored = conclude(collector.finish(end), &session);
     Ok(if all_stored {
         Outcome::Well
     } else {
@@ -48,15 +48,17 @@ pub(crate) fn run(args: &AttachArgs, world: &World) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Waits until the process has ended or we are told to stop.
-fn wait(collector: &Collector, events: &Receiver<Event>) {
+/// Waits until the process has ended or we are told to stop, which is worth one more look.
+fn wait(collector: &Collector, events: &Receiver<Event>) -> Request {
     for event in events {
         match event {
             Event::Signal(signal) if asks_to_end(signal) => {
-                return collector.request(Request::Snapshot(Trigger::Signal));
+                collector.request(Request::Snapshot(Trigger::Signal));
+                return Request::Stop;
             }
             Event::Signal(_) => {}
-            Event::Ended(_) => return,
+            Event::Ended(_) => break,
         }
     }
+    Request::TaskEnded
 }

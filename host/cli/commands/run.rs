@@ -91,7 +91,7 @@ fn watch(session: &Session, pid: i32, events: &Receiver<Event>) -> Ending {
     };
     let ending = wait(collector.as_ref(), events);
     if let Some(collector) = collector {
-        conclude(collector.finish(), session);
+        conclude(collector.finish(Request::TaskEnded), session);
     }
     ending
 }

@@ -10,7 +10,7 @@ const FRAMES: usize = 5;
 /// Returns what the main thread of `process` is doing.
 pub(crate) fn doing(snapshot: &Snapshot, process: &Process) -> String {
     if process.state == 'Z' {
-        return format!("ended; {} has not waited for it", parent(snapshot, process));
+        return ended(snapshot, process);
     }
     if let Some(trace) = main_trace(process) {
         let mut words = frames(&trace.frames);
@@ -119,14 +119,15 @@ fn kernel(process: &Process) -> String {
     }
 }
 
-fn parent(snapshot: &Snapshot, process: &Process) -> String {
+/// A zombie whose parent is not the task's is taskscope's own child, which it leaves so until the last look is over.
+fn ended(snapshot: &Snapshot, process: &Process) -> String {
     let known = snapshot
         .processes
         .iter()
         .any(|other| other.pid == process.ppid);
     if known {
-        format!("its parent {}", process.ppid)
+        format!("ended; its parent {} has not waited for it", process.ppid)
     } else {
-        "its parent".to_owned()
+        "ended".to_owned()
     }
 }

@@ -27,4 +27,4 @@ mod worker;
 
 pub use builtin::builtins;
 pub use entry::{About, ComponentSource, Description, Entry};
-pub use plugins::Plugins;
+pub use plugins::{Hurry, Plugins};

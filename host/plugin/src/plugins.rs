@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::{OutcomeKind, PluginOutcome, Snapshot};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::entry::{About, Description, Entry};
 use crate::worker::{self, Additions, Described, Request};
@@ -12,26 +12,45 @@ use crate::worker::{self, Additions, Described, Request};
 /// The plugins of a collector. Dropping it ends their threads.
 #[derive(Debug)]
 pub struct Plugins {
+    hurry: Hurry,
     instances: Vec<String>,
     worker: Result<Option<mpsc::UnboundedSender<Request>>, String>,
+}
+
+/// Tells plugins, from anywhere, that nobody has time to wait any more for those that are still being compiled.
+#[derive(Clone, Debug)]
+pub struct Hurry(watch::Sender<bool>);
+
+impl Hurry {
+    /// Ends every wait, now and later.
+    pub fn up(&self) {
+        self.0.send_replace(true);
+    }
 }
 
 impl Plugins {
     /// Begins to load `entries` and returns at once. What cannot be loaded shows up as an outcome.
     pub fn load(entries: Vec<Entry>, about: About) -> Self {
+        let hurry = Hurry(watch::Sender::new(false));
         let instances: Vec<String> = entries.iter().map(|entry| entry.instance.clone()).collect();
         let mut plugins = Self {
+            hurry: hurry.clone(),
             instances,
             worker: Ok(None),
         };
         if entries.is_empty() {
             return plugins;
         }
-        match worker::start(entries, about) {
+        match worker::start(entries, about, hurry.0.subscribe()) {
             Ok(worker) => plugins.worker = Ok(Some(worker)),
             Err(error) => plugins.give_up(error.root_cause().to_string()),
         }
         plugins
+    }
+
+    /// Returns what ends the waiting of [`Plugins::enrich`] while it is under way.
+    pub fn hurry(&self) -> Hurry {
+        self.hurry.clone()
     }
 
     /// Returns `snapshot` with what the plugins say about it, and with one outcome for each. Waits at most `patience`

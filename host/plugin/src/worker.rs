@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::{Annotation, Finding, PluginOutcome, Snapshot};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::bindings::EnricherPre;
 use crate::document::Document;
@@ -46,12 +46,13 @@ type Compiled = (usize, Result<EnricherPre<Guest>, String>);
 pub(crate) fn start(
     entries: Vec<Entry>,
     about: About,
+    hurry: watch::Receiver<bool>,
 ) -> wasmtime::Result<mpsc::UnboundedSender<Request>> {
     let (sender, requests) = mpsc::unbounded_channel();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()?;
-    let worker = Worker::new(entries, about)?;
+    let worker = Worker::new(entries, about, hurry)?;
     std::thread::Builder::new()
         .name("plugins".to_owned())
         .spawn(move || runtime.block_on(worker.serve(requests)))?;
@@ -60,12 +61,17 @@ pub(crate) fn start(
 
 struct Worker {
     compiled: mpsc::UnboundedReceiver<Compiled>,
+    hurry: watch::Receiver<bool>,
     plugins: Vec<Plugin>,
     ticker: Ticker,
 }
 
 impl Worker {
-    fn new(entries: Vec<Entry>, about: About) -> wasmtime::Result<Self> {
+    fn new(
+        entries: Vec<Entry>,
+        about: About,
+        hurry: watch::Receiver<bool>,
+    ) -> wasmtime::Result<Self> {
         let engine = engine::engine()?;
         let ticker = Ticker::start(engine.weak())?;
         let linker = engine::linker(&engine)?;
@@ -81,6 +87,7 @@ impl Worker {
             .spawn(move || compile(loader, &entries, &sender))?;
         Ok(Self {
             compiled,
+            hurry,
             plugins,
             ticker,
         })
@@ -106,7 +113,7 @@ impl Worker {
         }
     }
 
-    /// Takes what is compiled; waits at most `patience` for what is not.
+    /// Takes what is compiled; waits at most `patience` for what is not, and not at all where there is a hurry.
     async fn wait(&mut self, patience: Duration) {
         while let Ok((index, result)) = self.compiled.try_recv() {
             self.plugins[index].loaded(result);
@@ -119,7 +126,20 @@ impl Worker {
                 self.plugins[index].loaded(result);
             }
         };
-        if tokio::time::timeout(patience, rest).await.is_ok() {
+        let hurried = async {
+            // An error means that nobody can hurry us any more.
+            if self.hurry.wait_for(|hurry| *hurry).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        let waited = async {
+            tokio::select! {
+                biased;
+                () = rest => true,
+                () = hurried => false,
+            }
+        };
+        if tokio::time::timeout(patience, waited).await == Ok(true) {
             for plugin in self
                 .plugins
                 .iter_mut()

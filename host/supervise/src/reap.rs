@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use rustix::process::{Pid, WaitOptions, wait};
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, wait, waitid};
 
 use crate::Ending;
 
@@ -14,6 +14,23 @@ pub(crate) enum Change {
     Ended(Ending),
     /// It was stopped by this signal.
     Stopped(i32),
+}
+
+/// Returns how the child `pid` ended, if it has, and leaves it a zombie: its PID stays taken, and whoever looks at the
+/// task still finds it.
+pub(crate) fn ended(pid: i32) -> Option<Ending> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let status = waitid(WaitId::Pid(Pid::from_raw(pid)?), options)
+        .ok()
+        .flatten()?;
+    Some(match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Ending::Exited(code),
+        (None, Some(signal)) => Ending::Killed {
+            signal,
+            core_dumped: status.dumped(),
+        },
+        (None, None) => Ending::Unknown,
+    })
 }
 
 /// Takes the next change of any child, without waiting for one.

@@ -9,7 +9,7 @@ use nix::libc;
 use rustix::process::{Pid, getpgid, getpgrp};
 
 use crate::event::report;
-use crate::reap::{Change, next_change};
+use crate::reap::{Change, ended, next_change};
 use crate::{Event, Started, kernel, signals};
 
 impl Started {
@@ -44,11 +44,11 @@ enum AfterEnd {
     Return,
 }
 
-/// Whether the PID of the main process is still its own.
+/// Whether signals still go to the main process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
     Alive,
-    Reaped,
+    Ended,
 }
 
 impl<F: Fn(Event)> Watch<F> {
@@ -69,19 +69,28 @@ impl<F: Fn(Event)> Watch<F> {
     }
 
     fn reap(&self, task: &mut Task, after_end: AfterEnd) -> ControlFlow<()> {
-        while let Some((pid, change)) = next_change() {
-            if pid != self.started.pid || *task == Task::Reaped {
-                continue;
+        // The main process stays a zombie until we end: a task that was shorter than the first look is seen even so. We
+        // end soon after it, so what else ends until then is left to whoever inherits it.
+        while *task == Task::Alive {
+            if let Some(ending) = ended(self.started.pid) {
+                *task = Task::Ended;
+                report(&self.on_event, Event::Ended(ending));
+                break;
             }
+            let Some((pid, change)) = next_change() else {
+                break;
+            };
             match change {
+                _ if pid != self.started.pid => {}
                 Change::Stopped(signal) => self.stop_along(signal),
+                // It ended between the two questions.
                 Change::Ended(ending) => {
-                    *task = Task::Reaped;
+                    *task = Task::Ended;
                     report(&self.on_event, Event::Ended(ending));
                 }
             }
         }
-        if *task == Task::Reaped && after_end == AfterEnd::Return {
+        if *task == Task::Ended && after_end == AfterEnd::Return {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())

@@ -407,6 +407,16 @@ async fn a_snapshot_does_not_wait_for_a_plugin_that_is_still_being_compiled() {
 }
 
 #[tokio::test]
+async fn a_hurry_ends_the_wait_for_a_plugin_that_is_still_being_compiled() {
+    let mut plugins = load(vec![ranks()]);
+    plugins.hurry().up();
+    let begun = std::time::Instant::now();
+    let snapshot = plugins.enrich(machine::snapshot(1), PATIENCE).await;
+    assert_eq!(outcome(&snapshot, "ranks").outcome, OutcomeKind::NotReady);
+    assert!(begun.elapsed() < PATIENCE);
+}
+
+#[tokio::test]
 async fn what_is_no_plugin_is_said_as_that() {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str, bytes: &[u8]| {
