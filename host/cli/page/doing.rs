@@ -1,5 +1,7 @@
 //! What a process is doing, in a few words: the innermost frames of its main thread, else where the kernel has it.
 
+use std::fmt::Write as _;
+
 use model::{Frame, GapCode, Process, Snapshot, Trace};
 
 use super::text::{base_name, safe};
@@ -91,10 +93,10 @@ fn frames(frames: &[Frame]) -> String {
     };
     let mut words = frame(first);
     if let Some(innermost) = frames.first().filter(|innermost| innermost != first) {
-        words += &format!(" in {}", safe(&innermost.name));
+        _ = write!(words, " in {}", safe(&innermost.name));
     }
     for outer in rest.iter().take(FRAMES - 1) {
-        words += &format!(" < {}", frame(outer));
+        _ = write!(words, " < {}", frame(outer));
     }
     if shown.len() > FRAMES {
         words += " < …";
