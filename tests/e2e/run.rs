@@ -249,7 +249,10 @@ fn a_plugin_that_is_none_costs_a_line_and_an_entry() {
         "collector.toml",
         "[[enricher]]\nname = \"mine\"\nwasm = \"broken.wasm\"\n",
     );
-    let output = sandbox.run(["run", "--", "sleep", "0.3"]).success();
+    let running = sandbox.spawn(["run", "--", "sleep", "1000"]);
+    wait_for_stored(&sandbox, 1);
+    running.signal(TERM);
+    let output = running.wait(DEADLINE).killed_by(TERM);
     assert_eq!(output.stderr.matches("mine").count(), 1, "{output}");
     let snapshot = snapshot(&sandbox, &stored(&sandbox)[0]);
     let outcomes = snapshot["plugins"].as_array().unwrap();
