@@ -299,7 +299,7 @@ mod tests {
             ("author", "me"),
             ("seed", "1"),
             ("ssl-key", "server.pem"),
-            ("private-key", "/root/id"),
+            ("private-key", "/home/me/id"),
             ("keyword", "x"),
             ("compass", "north"),
             ("pwd", "/home"),

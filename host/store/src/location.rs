@@ -101,20 +101,20 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Location {
-        Location::parse(text, Path::new("/work")).unwrap()
+        Location::parse(text, Path::new("/srv")).unwrap()
     }
 
     #[test]
     fn a_relative_directory_lies_in_the_working_directory() {
         assert_eq!(
             parse("./.taskscope").directory(),
-            Some(Path::new("/work/.taskscope"))
+            Some(Path::new("/srv/.taskscope"))
         );
         assert_eq!(
             parse("/var/a:b//c").directory(),
             Some(Path::new("/var/a:b/c"))
         );
-        assert_eq!(parse("../up").to_string(), "/work/../up");
+        assert_eq!(parse("../up").to_string(), "/srv/../up");
     }
 
     #[test]
