@@ -1,7 +1,7 @@
 //! `/proc/PID/cmdline`: arguments, each ended by a NUL.
 
 /// More than this of a command line is not read.
-pub(crate) const LIMIT: usize = 256 << 10;
+pub(crate) const LIMIT: usize = 4 << 20;
 
 /// Returns the arguments; trailing NULs end nothing, and bytes that are not UTF-8 are U+FFFD.
 pub(crate) fn arguments(bytes: &[u8]) -> Vec<String> {

@@ -13,7 +13,8 @@ pub(crate) fn entries(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 
 /// Whether the process wrote its title over the place where the environment was, as setproctitle does.
 pub(crate) fn is_overwritten(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && entries(bytes).next().is_none()
+    // Behind a title that holds a `=` itself, the rest of the place is filled with NULs.
+    !bytes.is_empty() && (entries(bytes).next().is_none() || bytes.ends_with(&[0; 4]))
 }
 
 #[cfg(test)]
@@ -38,5 +39,10 @@ mod tests {
         assert!(is_overwritten(b"\0\0\0\0"));
         assert!(!is_overwritten(b""));
         assert!(!is_overwritten(b"A=1\0"));
+        assert!(is_overwritten(b"worker rank=3\0\0\0\0\0"));
+        assert!(
+            !is_overwritten(b"A=1\0\0"),
+            "an empty entry is odd, but one"
+        );
     }
 }

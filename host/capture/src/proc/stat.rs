@@ -1,5 +1,7 @@
 //! `/proc/PID/stat` and `/proc/PID/task/TID/stat`, `proc_pid_stat(5)`.
 
+use model::{Scheduling, SchedulingPolicy};
+
 /// The `PF_KTHREAD` bit of the flags.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
@@ -11,13 +13,56 @@ pub(crate) struct Stat {
     pub(crate) comm: Vec<u8>,
     pub(crate) state: char,
     pub(crate) ppid: i32,
+    pub(crate) group: Option<i32>,
+    pub(crate) session: Option<i32>,
+    /// The device number of the controlling terminal; 0 where there is none.
+    pub(crate) terminal: Option<i32>,
+    /// The foreground process group of the terminal; -1 where there is none.
+    pub(crate) foreground_group: Option<i32>,
     pub(crate) kernel_thread: bool,
+    pub(crate) minor_faults: Option<u64>,
+    pub(crate) child_minor_faults: Option<u64>,
+    pub(crate) major_faults: Option<u64>,
+    pub(crate) child_major_faults: Option<u64>,
     pub(crate) utime_ticks: u64,
     pub(crate) stime_ticks: u64,
     pub(crate) cutime_ticks: u64,
     pub(crate) cstime_ticks: u64,
+    pub(crate) priority: Option<i64>,
+    pub(crate) nice: Option<i64>,
     pub(crate) threads: u64,
     pub(crate) start_time_ticks: u64,
+    pub(crate) rss_pages: Option<u64>,
+    /// The bottom of the main thread's stack. Each exec chooses a new one; 0 for who may not look into the process.
+    pub(crate) start_stack: u64,
+    pub(crate) processor: Option<u32>,
+    pub(crate) realtime_priority: Option<u32>,
+    pub(crate) policy: Option<u32>,
+}
+
+impl Stat {
+    /// Returns how the thread is scheduled.
+    pub(crate) fn scheduling(&self) -> Option<Scheduling> {
+        Some(Scheduling {
+            nice: self.nice?,
+            policy: policy(self.policy?),
+            priority: self.priority?,
+            realtime_priority: self.realtime_priority.filter(|&priority| priority > 0),
+        })
+    }
+}
+
+fn policy(number: u32) -> SchedulingPolicy {
+    match number {
+        0 => SchedulingPolicy::Other,
+        1 => SchedulingPolicy::Fifo,
+        2 => SchedulingPolicy::RoundRobin,
+        3 => SchedulingPolicy::Batch,
+        5 => SchedulingPolicy::Idle,
+        6 => SchedulingPolicy::Deadline,
+        7 => SchedulingPolicy::Extension,
+        _ => SchedulingPolicy::Unknown,
+    }
 }
 
 /// Parses the line. The name may hold anything, `) R 1 (` too: it ends at the last `)`.
@@ -30,19 +75,36 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<Stat> {
     // `fields[0]` is field 3 of the manual page.
     let field = |number: usize| fields.get(number - 3).copied();
     let ticks = |number: usize| field(number)?.parse::<u64>().ok();
+    let signed = |number: usize| field(number)?.parse::<i32>().ok();
+    let small = |number: usize| field(number)?.parse::<u32>().ok();
     Some(Stat {
         pid: number(&bytes[..open])?,
         comm,
         state: field(3)?.chars().next()?,
         ppid: field(4)?.parse().ok()?,
+        group: signed(5),
+        session: signed(6),
+        terminal: signed(7),
+        foreground_group: signed(8),
         kernel_thread: ticks(9)? & KERNEL_THREAD != 0,
+        minor_faults: ticks(10),
+        child_minor_faults: ticks(11),
+        major_faults: ticks(12),
+        child_major_faults: ticks(13),
         utime_ticks: ticks(14)?,
         stime_ticks: ticks(15)?,
         // Signed in the kernel's format string.
         cutime_ticks: ticks(16).unwrap_or(0),
         cstime_ticks: ticks(17).unwrap_or(0),
+        priority: signed(18).map(i64::from),
+        nice: signed(19).map(i64::from),
         threads: ticks(20)?,
         start_time_ticks: ticks(22)?,
+        rss_pages: ticks(24),
+        start_stack: ticks(28).unwrap_or(0),
+        processor: small(39),
+        realtime_priority: small(40),
+        policy: small(41),
     })
 }
 
@@ -70,6 +132,45 @@ mod tests {
         assert_eq!((stat.cutime_ticks, stat.cstime_ticks), (1841, 834));
         assert_eq!((stat.threads, stat.start_time_ticks), (1, 9));
         assert!(!stat.kernel_thread);
+        assert_eq!((stat.group, stat.session), (Some(1), Some(1)));
+        assert_eq!((stat.terminal, stat.foreground_group), (Some(0), Some(-1)));
+        assert_eq!(
+            (stat.minor_faults, stat.major_faults),
+            (Some(12_840), Some(84))
+        );
+        assert_eq!(stat.child_minor_faults, Some(906_498));
+        assert_eq!(stat.child_major_faults, Some(518));
+        assert_eq!((stat.rss_pages, stat.start_stack), (Some(3239), 0));
+        assert_eq!((stat.processor, stat.realtime_priority), (Some(1), Some(0)));
+    }
+
+    #[test]
+    fn how_a_thread_is_scheduled_is_told_by_name() {
+        let scheduling = |values: [(usize, &str); 4]| {
+            let mut fields = vec!["0"; 50];
+            fields[0] = "S";
+            for (number, value) in values {
+                fields[number - 3] = value;
+            }
+            let line = format!("7 (a) {}", fields.join(" "));
+            parse(line.as_bytes()).unwrap().scheduling().unwrap()
+        };
+        let ordinary = scheduling([(18, "25"), (19, "5"), (40, "0"), (41, "0")]);
+        assert_eq!((ordinary.nice, ordinary.priority), (5, 25));
+        assert_eq!(
+            (ordinary.policy, ordinary.realtime_priority),
+            (SchedulingPolicy::Other, None)
+        );
+        let real_time = scheduling([(18, "-51"), (19, "0"), (40, "50"), (41, "1")]);
+        assert_eq!(
+            (real_time.policy, real_time.realtime_priority),
+            (SchedulingPolicy::Fifo, Some(50))
+        );
+        assert_eq!(
+            scheduling([(18, "20"), (19, "0"), (40, "0"), (41, "9")]).policy,
+            SchedulingPolicy::Unknown
+        );
+        assert_eq!(parse(&line(b"cut")).unwrap().scheduling(), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::MemoryFacts;
+use model::{Credentials, MemoryFacts, SeccompMode};
 
 const KEPT: [&str; 15] = [
     "Name",
@@ -26,6 +26,9 @@ const KEPT: [&str; 15] = [
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) lines: BTreeMap<String, String>,
+    pub(crate) allowed_cpus: Option<String>,
+    pub(crate) core_dumping: Option<bool>,
+    pub(crate) credentials: Option<Credentials>,
     /// Absent where the process has no memory of its own: zombies, kernel threads.
     pub(crate) memory: Option<MemoryFacts>,
 }
@@ -35,6 +38,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Status {
     let mut status = Status::default();
     let mut memory = MemoryFacts::default();
     let mut rss_bytes = None;
+    let (mut users, mut groups) = (None, None);
+    let mut credentials = Credentials::default();
     for line in bytes.split(|&byte| byte == b'\n') {
         let Some(colon) = line.iter().position(|&byte| byte == b':') else {
             continue;
@@ -51,17 +56,62 @@ pub(crate) fn parse(bytes: &[u8]) -> Status {
             "RssFile" => memory.rss_file_bytes = kibibytes(value),
             "RssShmem" => memory.rss_shmem_bytes = kibibytes(value),
             "VmSwap" => memory.swap_bytes = kibibytes(value),
+            "VmData" => memory.data_bytes = kibibytes(value),
+            "HugetlbPages" => memory.hugetlb_bytes = kibibytes(value),
+            "VmLck" => memory.locked_bytes = kibibytes(value),
+            "VmPTE" => memory.page_table_bytes = kibibytes(value),
+            "VmPin" => memory.pinned_bytes = kibibytes(value),
+            "VmStk" => memory.stack_bytes = kibibytes(value),
+            "VmSize" => memory.virtual_bytes = kibibytes(value),
+            "Cpus_allowed_list" => status.allowed_cpus = Some(value.to_owned()),
+            "CoreDumping" => status.core_dumping = flag(value),
+            "Uid" => users = ids(value),
+            "Gid" => groups = ids(value),
+            "NoNewPrivs" => credentials.no_new_privs = flag(value),
+            "Seccomp" => credentials.seccomp = Some(seccomp(value)),
             _ if KEPT.contains(&key) => {
                 status.lines.insert(key.to_owned(), value.to_owned());
             }
             _ => {}
         }
     }
+    if let (Some((real_uid, effective_uid)), Some((real_gid, effective_gid))) = (users, groups) {
+        status.credentials = Some(Credentials {
+            effective_gid,
+            effective_uid,
+            real_gid,
+            real_uid,
+            ..credentials
+        });
+    }
     status.memory = rss_bytes.map(|rss_bytes| MemoryFacts {
         rss_bytes,
         ..memory
     });
     status
+}
+
+fn flag(value: &str) -> Option<bool> {
+    match value {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    }
+}
+
+/// Returns the real and the effective id.
+fn ids(value: &str) -> Option<(u32, u32)> {
+    let mut numbers = value.split_ascii_whitespace().map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+fn seccomp(value: &str) -> SeccompMode {
+    match value {
+        "0" => SeccompMode::Off,
+        "1" => SeccompMode::Strict,
+        "2" => SeccompMode::Filter,
+        _ => SeccompMode::Unknown,
+    }
 }
 
 /// Returns the bytes of a value such as `16 kB`; the kernel's kB are KiB.
@@ -95,6 +145,32 @@ mod tests {
         assert_eq!(memory.rss_file_bytes, Some(6420 * 1024));
         assert_eq!(memory.rss_shmem_bytes, Some(0));
         assert_eq!(memory.swap_bytes, Some(8 * 1024));
+    }
+
+    #[test]
+    fn users_restrictions_and_processors_are_read() {
+        let status = parse(b"Uid:\t1000\t0\t0\t0\nGid:\t100\t5\t5\t5\nVmSize:\t 16084 kB\nVmLck:\t 4 kB\nVmStk:\t132 kB\nVmRSS:\t8 kB\nCoreDumping:\t1\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t1\nCpus_allowed:\tff\nCpus_allowed_list:\t0-3,8\n");
+        let credentials = status.credentials.unwrap();
+        assert_eq!((credentials.real_uid, credentials.effective_uid), (1000, 0));
+        assert_eq!((credentials.real_gid, credentials.effective_gid), (100, 5));
+        assert_eq!(credentials.no_new_privs, Some(true));
+        assert_eq!(credentials.seccomp, Some(SeccompMode::Filter));
+        assert_eq!(status.allowed_cpus.as_deref(), Some("0-3,8"));
+        assert_eq!(status.core_dumping, Some(true));
+        let memory = status.memory.unwrap();
+        assert_eq!(memory.virtual_bytes, Some(16084 * 1024));
+        assert_eq!(
+            (memory.locked_bytes, memory.stack_bytes),
+            (Some(4096), Some(132 << 10))
+        );
+        assert_eq!(memory.pinned_bytes, None);
+    }
+
+    #[test]
+    fn ids_that_are_no_numbers_are_unknown_and_not_root() {
+        assert_eq!(parse(b"Uid:\tx\t0\nGid:\t0\t0\n").credentials, None);
+        assert_eq!(parse(b"Uid:\t7\nGid:\t0\t0\n").credentials, None);
+        assert_eq!(parse(b"CoreDumping:\tmaybe\n").core_dumping, None);
     }
 
     #[test]

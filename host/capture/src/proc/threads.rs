@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use model::{Gap, GapCode, Thread};
 
 use super::reader::open_directory;
-use super::{Reader, stat, text};
+use super::{Reader, Stat, escaped, stat, text};
+use crate::call;
 use crate::error::{gap_code, malformed};
 use crate::gaps::GapList;
 
@@ -60,12 +61,10 @@ impl Threads<'_> {
             other => self.gaps.keep("task/*/stat", other),
         };
         let state = stat.as_ref().map(|stat| stat.state);
-        let comm = match &stat {
+        let name = match &stat {
             // In `stat` the kernel writes a newline as `\n` and a backslash as `\\`; `comm` has the bytes.
-            Some(stat) if !stat.comm.contains(&b'\\') => {
-                Some(String::from_utf8_lossy(&stat.comm).into_owned())
-            }
-            _ => self.text(tid, "comm", "task/*/comm"),
+            Some(stat) if !stat.comm.contains(&b'\\') => Some(stat.comm.clone()),
+            _ => self.name(tid),
         };
         let syscall = self.file(tid, "syscall").map(text::line);
         let refused = matches!(&syscall, Err(error) if gap_code(error) == GapCode::Denied);
@@ -74,9 +73,21 @@ impl Threads<'_> {
         let wchan = self.unmasked(wchan, state, refused);
         let kernel_stack = self.file(tid, "stack").map(text::lines);
         let kernel_stack = self.gaps.keep("task/*/stack", kernel_stack);
+        let start_stack = stat.as_ref().map_or(0, |stat| stat.start_stack);
         Some(Thread {
-            comm,
+            call: syscall
+                .as_ref()
+                .and_then(|line| call::decode(line, start_stack)),
+            comm: name
+                .as_ref()
+                .map(|name| String::from_utf8_lossy(name).into_owned()),
+            comm_escaped: name.as_deref().and_then(escaped::escaped),
             kernel_stack: kernel_stack.unwrap_or_default(),
+            major_faults: stat.as_ref().and_then(|stat| stat.major_faults),
+            minor_faults: stat.as_ref().and_then(|stat| stat.minor_faults),
+            processor: stat.as_ref().and_then(|stat| stat.processor),
+            schedstat: self.text(tid, "schedstat", "task/*/schedstat"),
+            scheduling: stat.as_ref().and_then(Stat::scheduling),
             state,
             stime_ticks: stat.as_ref().map(|stat| stat.stime_ticks),
             syscall,
@@ -99,6 +110,14 @@ impl Threads<'_> {
             return None;
         }
         wchan
+    }
+
+    fn name(&mut self, tid: i32) -> Option<Vec<u8>> {
+        let content = self.file(tid, "comm").map(|content| {
+            let name = content.strip_suffix(b"\n").unwrap_or(content);
+            name.to_vec()
+        });
+        self.gaps.keep("task/*/comm", content)
     }
 
     fn text(&mut self, tid: i32, name: &str, what: &str) -> Option<String> {

@@ -1,0 +1,135 @@
+//! The environment of each process as it was when the process was first seen running its present program.
+//!
+//! The kernel's text is that of exec time and does not change, except that a process may write its title over it. So
+//! what was once read stays true until the next exec, which is told by the executable and by the bottom of the stack.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use model::{EnvironmentSource, ProcessId};
+
+use crate::environment;
+use crate::image::{Environ, Image};
+
+type Variables = BTreeMap<String, String>;
+
+/// Which exec of a process its memory comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Generation {
+    pub(crate) exe: OsString,
+    /// The bottom of the stack; not 0.
+    pub(crate) start_stack: u64,
+}
+
+impl Generation {
+    /// Returns that of a process with this executable and this bottom of its stack; nothing where the stack is not shown.
+    pub(crate) fn of(exe: &OsStr, start_stack: u64) -> Option<Self> {
+        (start_stack != 0).then(|| Self {
+            exe: plain(exe).to_owned(),
+            start_stack,
+        })
+    }
+}
+
+/// The path without the mark of a file that was replaced or removed while it runs.
+fn plain(exe: &OsStr) -> &OsStr {
+    let name = exe.as_bytes();
+    OsStr::from_bytes(name.strip_suffix(b" (deleted)").unwrap_or(name))
+}
+
+/// What was kept of the environments of processes.
+#[derive(Debug, Default)]
+pub(crate) struct Sights(Mutex<BTreeMap<ProcessId, Sight>>);
+
+#[derive(Clone, Debug)]
+struct Sight {
+    /// Absent where it could not be told: then only the process itself says what it is of.
+    generation: Option<Generation>,
+    source: EnvironmentSource,
+    variables: Variables,
+}
+
+impl Sights {
+    /// Forgets all processes but `ids`.
+    pub(crate) fn keep(&self, ids: &[ProcessId]) {
+        let ids: BTreeSet<&ProcessId> = ids.iter().collect();
+        self.lock().retain(|id, _| ids.contains(id));
+    }
+
+    /// Returns of which exec the environment of each process is known; those need not be read again.
+    pub(crate) fn known(&self) -> BTreeMap<ProcessId, Generation> {
+        let sights = self.lock();
+        let known = sights
+            .iter()
+            .filter_map(|(&id, sight)| Some((id, sight.generation.clone()?)));
+        known.collect()
+    }
+
+    /// Returns the listed variables of `image`, a child of `parent`, and where they come from if they were not read just
+    /// now. What is found elsewhere is no gap.
+    pub(crate) fn settle(
+        &self,
+        image: &mut Image,
+        parent: i32,
+        added: &[String],
+    ) -> (Variables, Option<EnvironmentSource>) {
+        let generation = image.generation();
+        let mut sights = self.lock();
+        if let Environ::Read(bytes) = &image.environ {
+            let variables = environment::allowed(bytes, added);
+            let sight = Sight {
+                generation,
+                source: EnvironmentSource::FirstSight,
+                variables: variables.clone(),
+            };
+            sights.insert(image.id, sight);
+            return (variables, None);
+        }
+        let known = sights
+            .get(&image.id)
+            .filter(|sight| sight.is_of(generation.as_ref(), image.exe.as_deref()));
+        if let Some(known) = known {
+            image.found_environment();
+            return (known.variables.clone(), Some(known.source));
+        }
+        let of_parent = sights
+            .range(
+                ProcessId {
+                    pid: parent,
+                    start_time_ticks: 0,
+                }..,
+            )
+            .next()
+            .filter(|(id, sight)| {
+                id.pid == parent && generation.is_some() && sight.generation == generation
+            });
+        if let Some((_, sight)) = of_parent {
+            let sight = Sight {
+                source: EnvironmentSource::Parent,
+                ..sight.clone()
+            };
+            image.found_environment();
+            sights.insert(image.id, sight.clone());
+            return (sight.variables, Some(sight.source));
+        }
+        (Variables::new(), None)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ProcessId, Sight>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sight {
+    /// Whether it is of this exec, as far as can be told: of a zombie, and of what may no longer be looked into, it
+    /// cannot.
+    fn is_of(&self, generation: Option<&Generation>, exe: Option<&OsStr>) -> bool {
+        match (&self.generation, generation, exe) {
+            (Some(known), Some(now), _) => known == now,
+            (Some(known), None, Some(exe)) => known.exe == plain(exe),
+            _ => true,
+        }
+    }
+}
