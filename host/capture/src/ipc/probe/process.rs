@@ -1,0 +1,182 @@
+//! What is asked of one process, in an order that puts what explains a wait first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use model::{PipeEnd, PipeFacts, ProcessId};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::{Answer, PipeRequest, Request, pipe, words};
+use crate::ipc::mappings;
+use crate::proc::reader::open_process;
+use crate::proc::{Reader, stat};
+
+/// More than this of a `maps` file is not searched.
+const MAPS_LIMIT: usize = 8 << 20;
+
+/// What a descriptor is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ipc) struct FileFacts {
+    pub(in crate::ipc) inode: u64,
+    pub(in crate::ipc) is_fifo: bool,
+    pub(in crate::ipc) size_bytes: u64,
+}
+
+/// Asks processes one after the other.
+pub(super) struct Probed {
+    fifos: BTreeSet<u64>,
+    maps_until: Instant,
+    proc: PathBuf,
+    reader: Reader,
+}
+
+/// A process that is looked at, with a descriptor of it where one could be had.
+struct Target<'a> {
+    directory: BorrowedFd<'a>,
+    id: ProcessId,
+    pidfd: io::Result<OwnedFd>,
+}
+
+impl Probed {
+    pub(super) fn new(proc: PathBuf, maps_until: Instant) -> Self {
+        Self {
+            fifos: BTreeSet::new(),
+            maps_until,
+            proc,
+            reader: Reader::new(),
+        }
+    }
+
+    /// Says by `begin` what it does and by `answer` what it found. A process that is gone or has become another one has
+    /// no answers; who asked finds that out.
+    pub(super) fn process(
+        &mut self,
+        request: &Request,
+        begin: impl Fn(&'static str),
+        answer: impl Fn(Answer),
+    ) {
+        begin("process");
+        let Ok(directory) = open_process(&self.proc, request.id.pid) else {
+            return;
+        };
+        let target = Target {
+            directory: directory.as_fd(),
+            id: request.id,
+            pidfd: open(request.id.pid),
+        };
+        // If the process is still there, the descriptor that was opened by its PID is its.
+        if !self.is_same(&target) {
+            return;
+        }
+        self.words(&target, &request.words, &begin, &answer);
+        for &wanted in &request.pipes {
+            begin("pipe");
+            let facts = pipe_of(&target, wanted);
+            answer(Answer::Pipe(wanted.inode, facts));
+        }
+        for &(fd, end) in &request.files {
+            begin("file");
+            let file = self.file(&target, fd, end);
+            answer(Answer::File(fd, file));
+        }
+        if request.maps {
+            begin("maps");
+            answer(Answer::Maps(self.maps(target.directory)));
+        }
+    }
+
+    /// The call takes a PID: the words are of this process only if it is there after the reads as well.
+    fn words(
+        &mut self,
+        target: &Target<'_>,
+        addresses: &[u64],
+        begin: &impl Fn(&'static str),
+        answer: &impl Fn(Answer),
+    ) {
+        let mut read = BTreeMap::new();
+        for &address in addresses {
+            begin("futex");
+            let words = words::read(target.id.pid, target.directory, address);
+            read.insert(address, words);
+        }
+        if !read.is_empty() && self.lives(target) {
+            for (address, words) in read {
+                answer(Answer::Word(address, words));
+            }
+        }
+    }
+
+    /// Asks the file system for nothing that it does not know: a network file system is not waited for.
+    fn file(
+        &mut self,
+        target: &Target<'_>,
+        fd: i32,
+        end: PipeEnd,
+    ) -> io::Result<(FileFacts, Option<io::Result<PipeFacts>>)> {
+        let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+        let mask = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
+        let known = statx(target.directory, format!("fd/{fd}"), flags, mask)?;
+        let facts = FileFacts {
+            inode: known.stx_ino,
+            is_fifo: FileType::from_raw_mode(known.stx_mode.into()) == FileType::Fifo,
+            size_bytes: known.stx_size,
+        };
+        if !facts.is_fifo || self.fifos.contains(&facts.inode) {
+            return Ok((facts, None));
+        }
+        let wanted = PipeRequest {
+            end,
+            fd,
+            inode: facts.inode,
+        };
+        let fullness = pipe_of(target, wanted);
+        if fullness.is_ok() {
+            self.fifos.insert(facts.inode);
+        }
+        Ok((facts, Some(fullness)))
+    }
+
+    fn maps(&mut self, directory: BorrowedFd<'_>) -> Option<io::Result<Vec<mappings::Mapping>>> {
+        if Instant::now() > self.maps_until {
+            return None;
+        }
+        let content = self.reader.read_up_to(directory, "maps", MAPS_LIMIT);
+        Some(content.map(|(content, _)| mappings::parse(content)))
+    }
+
+    fn is_same(&mut self, target: &Target<'_>) -> bool {
+        let stat = self.reader.read(target.directory, "stat").ok();
+        let stat = stat.and_then(stat::parse);
+        stat.is_some_and(|stat| stat.start_time_ticks == target.id.start_time_ticks)
+    }
+    fn lives(&mut self, target: &Target<'_>) -> bool {
+        let Ok(pidfd) = &target.pidfd else {
+            return self.is_same(target);
+        };
+        let mut polled = [PollFd::new(pidfd, PollFlags::IN)];
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        poll(&mut polled, Some(&at_once)).is_ok_and(|ended| ended == 0)
+    }
+}
+
+fn open(pid: i32) -> io::Result<OwnedFd> {
+    let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+fn pipe_of(target: &Target<'_>, wanted: PipeRequest) -> io::Result<PipeFacts> {
+    match &target.pidfd {
+        Ok(pidfd) => pipe::read(pidfd, wanted),
+        Err(error) => Err(error
+            .raw_os_error()
+            .map_or(error.kind().into(), io::Error::from_raw_os_error)),
+    }
+}

@@ -1,0 +1,313 @@
+//! What is asked of each process beyond its files in `/proc`, and what came back, with a gap for what did not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use model::{Endpoint, Gap, GapCode, PipeEnd, PipeFacts, Process, ProcessId};
+use rustix::io::Errno;
+
+use super::descriptor::{self, inode_of};
+use super::futex::Words;
+use super::futexes::Waits;
+use super::mappings::Mapping;
+use super::mounts::Mounts;
+use super::probe::process::FileFacts;
+use super::probe::{Answer, Outcome, PipeRequest, Request, lock};
+use crate::gaps::GapList;
+use crate::machine::Machine;
+use crate::proc::Reader;
+
+/// Who waits for one of these waits for the memory of the process.
+const BLOCKING: [&str; 4] = ["cmdline", "environ", "maps", "smaps_rollup"];
+
+/// More descriptors of one process are not asked about.
+const FILES_LIMIT: usize = 256;
+
+/// What came back.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    /// FIFOs by inode.
+    pub(super) fifos: BTreeMap<u64, PipeFacts>,
+    pub(super) mappings: BTreeMap<ProcessId, Vec<Mapping>>,
+    /// Pipes by inode.
+    pub(super) pipes: BTreeMap<u64, PipeFacts>,
+    /// By process and address.
+    pub(super) words: BTreeMap<(ProcessId, u64), Words>,
+    files: BTreeMap<(ProcessId, i32), FileFacts>,
+}
+
+impl Survey {
+    /// What the descriptor `fd` of a process is of, if that was asked.
+    pub(super) fn file(&self, id: ProcessId, fd: &str) -> Option<FileFacts> {
+        self.files.get(&(id, fd.parse().ok()?)).copied()
+    }
+}
+
+/// Asks `processes`. Those in `blocked` already block a reader of their memory.
+pub(super) fn survey(
+    machine: &Machine,
+    processes: &[Process],
+    endpoints: &[Endpoint],
+    waits: &Waits,
+    reader: &mut Reader,
+    gaps: &mut Vec<Gap>,
+) -> Survey {
+    let blocks = gaps.iter().filter(|gap| {
+        let mut files = gap.what.split(',');
+        gap.code == GapCode::BlockedRead && files.any(|file| BLOCKING.contains(&file))
+    });
+    let blocked: BTreeSet<ProcessId> = blocks.filter_map(|gap| gap.process).collect();
+    let mut survey = Survey::default();
+    let mut first = pipes(endpoints, None);
+    let mut mounts = Mounts::default();
+    let mut requests = Vec::new();
+    let mut lists = Vec::new();
+    for process in processes {
+        let id = process.identity;
+        let mut list = GapList::of(id);
+        let addresses = waits.range((id, 0)..=(id, u64::MAX));
+        let mut request = Request {
+            files: files(machine, process, &mut mounts, reader, &mut list),
+            id,
+            maps: wants_maps(machine, process, &mut survey),
+            pipes: first.remove(&id).unwrap_or_default(),
+            words: addresses.map(|((_, address), _)| *address).collect(),
+        };
+        if blocked.contains(&id) && (request.maps || !request.words.is_empty()) {
+            let gap = Gap::new("ipc/futex,ipc/maps", GapCode::BlockedRead);
+            list.add(gap.with_detail("its memory already blocks another read"));
+            request.maps = false;
+            request.words.clear();
+        }
+        if request.is_empty() {
+            add(gaps, list);
+        } else {
+            requests.push(request);
+            lists.push((process, list));
+        }
+    }
+    let outcomes = machine.ipc.prober.read(&machine.proc, requests);
+    let mut refused = BTreeMap::new();
+    for ((process, list), outcome) in lists.iter_mut().zip(outcomes) {
+        survey.take(process, outcome, list, &mut refused);
+    }
+    survey.ask_others(machine, endpoints, &refused);
+    survey.note_refused(&refused, &mut lists);
+    remember(machine, processes, &survey);
+    for (_, list) in lists {
+        add(gaps, list);
+    }
+    survey
+}
+
+/// By inode: what a holder said who did not let us look.
+type Refused = BTreeMap<u64, (ProcessId, io::Error)>;
+
+impl Survey {
+    fn take(
+        &mut self,
+        process: &Process,
+        outcome: Outcome,
+        gaps: &mut GapList,
+        refused: &mut Refused,
+    ) {
+        let id = process.identity;
+        for answer in outcome.answers {
+            match answer {
+                Answer::Pipe(inode, Ok(facts)) => drop(self.pipes.insert(inode, facts)),
+                Answer::Pipe(inode, Err(error)) => {
+                    refused.entry(inode).or_insert((id, error));
+                }
+                Answer::Word(address, words) => {
+                    if let Some(words) = keep(gaps, "ipc/futex", words) {
+                        self.words.insert((id, address), words);
+                    }
+                }
+                Answer::File(fd, file) => {
+                    let Some((facts, fullness)) = keep(gaps, "ipc/file", file) else {
+                        continue;
+                    };
+                    self.files.insert((id, fd), facts);
+                    let fullness = fullness.and_then(|fullness| keep(gaps, "ipc/pipe", fullness));
+                    if let Some(fullness) = fullness {
+                        self.fifos.insert(facts.inode, fullness);
+                    }
+                }
+                Answer::Maps(None) => {
+                    let detail = "the time for reading maps in one capture had run out";
+                    let gap = Gap::new("ipc/maps", GapCode::Skipped);
+                    gaps.add(gap.with_detail(detail));
+                }
+                Answer::Maps(Some(mappings)) => {
+                    if let Some(mappings) = keep(gaps, "ipc/maps", mappings) {
+                        self.mappings.insert(id, mappings);
+                    }
+                }
+            }
+        }
+        let gap = |what: &str, code, detail| gaps.add(Gap::new(what, code).with_detail(detail));
+        match (outcome.blocked, outcome.skipped) {
+            (Some(part), _) => {
+                let mut gap = gap;
+                gap(
+                    &format!("ipc/{part}"),
+                    GapCode::BlockedRead,
+                    "the read did not return; it was abandoned, with what was to follow of this process",
+                );
+            }
+            (None, Some(why)) => {
+                let mut gap = gap;
+                gap("ipc", GapCode::BlockedRead, why);
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Asks other holders about pipes that were refused.
+    fn ask_others(&mut self, machine: &Machine, endpoints: &[Endpoint], refused: &Refused) {
+        let requests = pipes(endpoints, Some(refused));
+        let requests = requests.into_iter().map(|(id, pipes)| Request {
+            files: Vec::new(),
+            id,
+            maps: false,
+            pipes,
+            words: Vec::new(),
+        });
+        let outcomes = machine.ipc.prober.read(&machine.proc, requests.collect());
+        for answer in outcomes.into_iter().flat_map(|outcome| outcome.answers) {
+            if let Answer::Pipe(inode, Ok(facts)) = answer {
+                self.pipes.insert(inode, facts);
+            }
+        }
+    }
+
+    /// A pipe is missing only if no holder let us look.
+    fn note_refused(&self, refused: &Refused, lists: &mut [(&Process, GapList)]) {
+        for (inode, (id, error)) in refused {
+            if self.pipes.contains_key(inode) || is_gone(error) {
+                continue;
+            }
+            let mut lists = lists.iter_mut();
+            if let Some((_, gaps)) = lists.find(|(process, _)| process.identity == *id) {
+                gaps.note("ipc/pipe", error);
+            }
+        }
+    }
+}
+
+impl Request {
+    fn is_empty(&self) -> bool {
+        self.files.is_empty() && !self.maps && self.pipes.is_empty() && self.words.is_empty()
+    }
+}
+
+/// Which descriptors to look at pipes through: a read end before another. Of those that were refused, one of another
+/// process.
+fn pipes(
+    endpoints: &[Endpoint],
+    refused: Option<&Refused>,
+) -> BTreeMap<ProcessId, Vec<PipeRequest>> {
+    let mut requests = BTreeMap::<ProcessId, Vec<PipeRequest>>::new();
+    for endpoint in endpoints {
+        let Some(inode) = inode_of(&endpoint.target, "pipe") else {
+            continue;
+        };
+        let refusal = refused.map(|refused| refused.get(&inode));
+        if matches!(refusal, Some(None)) {
+            continue;
+        }
+        let refusing = refusal.flatten().map(|(id, _)| *id);
+        let holders = endpoint.owners.iter();
+        let holders = holders.filter(|owner| Some(owner.identity) != refusing);
+        let best = holders.min_by_key(|owner| owner.end != Some(PipeEnd::Read));
+        if let Some(owner) = best
+            && let Ok(fd) = owner.fd.parse()
+        {
+            let end = owner.end.unwrap_or(PipeEnd::Both);
+            let request = PipeRequest { end, fd, inode };
+            requests.entry(owner.identity).or_default().push(request);
+        }
+    }
+    requests
+}
+
+/// Which descriptors may be of a FIFO, or are of a file in memory.
+fn files(
+    machine: &Machine,
+    process: &Process,
+    mounts: &mut Mounts,
+    reader: &mut Reader,
+    gaps: &mut GapList,
+) -> Vec<(i32, PipeEnd)> {
+    let mut files = Vec::new();
+    for descriptor in &process.proc.file_descriptors {
+        let is_wanted = descriptor::is_shared_file(&descriptor.target)
+            || (descriptor::may_be_fifo(descriptor)
+                && descriptor::number(descriptor, "mnt_id").is_some_and(|mount| {
+                    mounts.is_local(&machine.proc, process.pid, mount, reader)
+                }));
+        if !is_wanted {
+            continue;
+        }
+        if files.len() >= FILES_LIMIT {
+            let detail = format!("the first {FILES_LIMIT} files were asked about");
+            gaps.add(Gap::new("ipc/file", GapCode::Truncated).with_detail(detail));
+        } else if let Ok(fd) = descriptor.fd.parse() {
+            files.push((fd, descriptor::end(descriptor).unwrap_or(PipeEnd::Both)));
+        }
+    }
+    files
+}
+
+/// `maps` is read again only when the process has touched more or less of shared memory than it had.
+fn wants_maps(machine: &Machine, process: &Process, survey: &mut Survey) -> bool {
+    let Some(resident) = shared_bytes(process) else {
+        return false;
+    };
+    match lock(&machine.ipc.mappings).get(&process.identity) {
+        Some((known, mappings)) if *known == resident => {
+            survey.mappings.insert(process.identity, mappings.clone());
+            false
+        }
+        _ => true,
+    }
+}
+
+fn shared_bytes(process: &Process) -> Option<u64> {
+    let memory = process.memory.as_ref()?;
+    memory.rss_shmem_bytes.filter(|&bytes| bytes > 0)
+}
+
+fn remember(machine: &Machine, processes: &[Process], survey: &Survey) {
+    let known = processes.iter().filter_map(|process| {
+        let mappings = survey.mappings.get(&process.identity)?;
+        let resident = shared_bytes(process)?;
+        Some((process.identity, (resident, mappings.clone())))
+    });
+    *lock(&machine.ipc.mappings) = known.collect();
+}
+
+/// What was closed, unmapped or ended since it was listed is not missing.
+fn is_gone(error: &io::Error) -> bool {
+    let gone = [Errno::BADF, Errno::FAULT, Errno::NOENT, Errno::SRCH];
+    gone.iter()
+        .any(|gone| error.raw_os_error() == Some(gone.raw_os_error()))
+}
+
+fn keep<T>(gaps: &mut GapList, what: &str, result: io::Result<T>) -> Option<T> {
+    match result {
+        Err(error) if is_gone(&error) => None,
+        other => gaps.keep(what, other),
+    }
+}
+
+/// Adds the gaps of one process; a remedy that is said of it already is not said again.
+fn add(gaps: &mut Vec<Gap>, list: GapList) {
+    for mut gap in list.finish() {
+        let is_said = |known: &Gap| known.process == gap.process && known.remedy == gap.remedy;
+        if gaps.iter().any(is_said) {
+            gap.remedy = None;
+        }
+        gaps.push(gap);
+    }
+}
