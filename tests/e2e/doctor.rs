@@ -1,0 +1,173 @@
+//! `taskscope doctor`: which rights hold, as root and without any.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use testkit::Sandbox;
+
+use crate::support::sandbox;
+
+fn right<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let mut rights = report["rights"].as_array().unwrap().iter();
+    rights
+        .find(|right| right["right"] == name)
+        .unwrap_or_else(|| panic!("{name} in {report:#}"))
+}
+
+/// Runs it and checks that its exit code says what its rights say.
+fn report<const N: usize>(arguments: [&str; N]) -> Value {
+    let sandbox = sandbox();
+    let mut words = vec!["doctor", "--json"];
+    words.extend(arguments);
+    let output = sandbox.run(words);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    let is_lost = report["rights"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|right| right["state"] == "lost");
+    output.exited(if is_lost { 3 } else { 0 });
+    report
+}
+
+#[test]
+fn a_process_of_our_own_is_tried_where_none_is_named() {
+    let report = report([]);
+    assert_eq!(report["is_own_process"], true);
+    assert_eq!(report["process"]["is_descendant"], true);
+    assert_eq!(right(&report, "process_files")["state"], "holds");
+    let root = report["ours"]["effective_uid"] == 0;
+    assert_eq!(root, rustix::process::geteuid().is_root());
+    let stacks = right(&report, "kernel_stacks");
+    if stacks["state"] == "lost" && !root {
+        let line = stacks["remedy"]["docker"].as_str().unwrap();
+        assert_eq!(line, "--cap-add=SYS_ADMIN");
+    }
+}
+
+#[test]
+fn without_rights_every_loss_has_its_line() {
+    // What started this test runs as root in both passes where there are two.
+    let parent = rustix::process::getppid().unwrap().as_raw_nonzero();
+    let output = sandbox().run(["doctor", "--pid", &parent.to_string()]);
+    if rustix::process::geteuid().is_root() {
+        assert!(output.stdout.contains("holds    process_files"), "{output}");
+        return;
+    }
+    if output.stdout.contains("holds    process_files") {
+        return eprintln!("SKIPPED: what started this test has our own user; nothing is lost.");
+    }
+    let output = output.exited(3);
+    for words in [
+        "lost     process_files",
+        "it is a process of user 0, and we are user",
+        "lost without it:  environment (so ranks)",
+        "docker:           --cap-add=SYS_PTRACE",
+        r#"kubernetes:       securityContext: {capabilities: {add: ["SYS_PTRACE"]}}"#,
+        "lost     process_memory",
+        "lost     process_descriptors",
+        "lost     kernel_stacks",
+        "lost     wait_channels",
+    ] {
+        assert!(output.stdout.contains(words), "{words}\n{output}");
+    }
+}
+
+#[test]
+fn a_store_is_tried_and_left_as_it_was() {
+    let sandbox = sandbox();
+    let output = sandbox.run(["doctor", "--store", "kept"]);
+    assert!(output.stdout.contains("holds    store"), "{output}");
+    assert!(
+        sandbox
+            .run(["list", "kept", "--json"])
+            .success()
+            .stdout
+            .contains("[]")
+    );
+    sandbox.write("file", "");
+    let output = sandbox.run(["doctor", "--store", "file/below"]);
+    let output = output.exited(3);
+    assert!(output.stdout.contains("lost     store"), "{output}");
+}
+
+#[test]
+fn a_process_that_is_not_there_is_an_error() {
+    let mut child = Command::new("true")
+        .stdin(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    child.wait().unwrap();
+    let output = sandbox().run(["doctor", "--pid", &child.id().to_string()]);
+    let output = output.exited(1);
+    assert!(output.stderr.contains("there is no process"), "{output}");
+}
+
+/// Forbids two system calls to itself with EPERM, as a container's filter does, and becomes what it is told.
+const FILTERED: &str = r"
+import ctypes, os, struct, sys
+def word(code, yes, no, value): return struct.pack('HBBI', code, yes, no, value)
+program = word(0x20, 0, 0, 0)
+for call in (310 if os.uname().machine == 'x86_64' else 270, 438):
+    program += word(0x15, 0, 1, call) + word(0x06, 0, 0, 0x00050001)
+program += word(0x06, 0, 0, 0x7fff0000)
+kept = ctypes.create_string_buffer(program)
+class Program(ctypes.Structure):
+    _fields_ = [('length', ctypes.c_ushort), ('words', ctypes.c_void_p)]
+program = Program(len(program) // 8, ctypes.addressof(kept))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.byref(program), 0, 0) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+";
+
+#[test]
+fn a_filter_of_system_calls_is_told_from_a_lack_of_rights() {
+    let sandbox = sandbox();
+    let output = Command::new("python3")
+        .args(["-c", FILTERED])
+        .arg(crate::support::binary())
+        .args(["doctor", "--json"])
+        .current_dir(sandbox.directory())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["ours"]["seccomp"], "filter");
+    assert_eq!(right(&report, "process_files")["state"], "holds");
+    let memory = right(&report, "process_memory");
+    assert_eq!(memory["state"], "lost");
+    let detail = memory["detail"].as_str().unwrap();
+    assert_eq!(
+        detail,
+        "a seccomp filter refuses process_vm_readv; /proc/PID/mem can be opened, but the reader of Python stacks \
+         does not use it"
+    );
+    let line = memory["remedy"]["kubernetes"].as_str().unwrap();
+    assert_eq!(
+        line,
+        "securityContext: {seccompProfile: {type: Unconfined}}"
+    );
+    assert_eq!(right(&report, "process_descriptors")["state"], "lost");
+}
+
+#[test]
+fn a_process_that_made_itself_undumpable_is_called_so() {
+    let undumpable = "import ctypes, time\nctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\nprint('ready', flush=True)\ntime.sleep(1000)";
+    let python = Sandbox::new(Path::new("python3"));
+    let child = python.spawn(["-c", undumpable]);
+    child.wait_for_stdout("ready");
+    let report = report(["--pid", &child.pid().to_string()]);
+    let files = right(&report, "process_files");
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(files["state"], "holds");
+        return;
+    }
+    assert_eq!(files["state"], "lost");
+    assert_eq!(report["process"]["dumpable"], false);
+    let detail = files["detail"].as_str().unwrap();
+    assert!(detail.contains("not dumpable"), "{detail}");
+}
