@@ -10,14 +10,19 @@ use std::sync::{Arc, Mutex};
 
 use model::ProcessId;
 
-use super::{Mapped, lock};
+use super::executables::{self, Executables};
+use super::{Found, lock};
 use crate::proc::kind::Kind;
 use crate::proc::reader::{open_process, read_link};
 use crate::proc::{Reader, cmdline, environ, stat};
 use crate::python;
+use crate::sight::Generation;
 
 /// More than this of a `maps` file is not searched.
 const MAPS_LIMIT: usize = 8 << 20;
+
+/// A `smaps_rollup` has some thirty short lines.
+const ROLLUP_LIMIT: usize = 16 << 10;
 
 /// A stack for reads into buffers on the heap.
 const STACK_BYTES: usize = 256 << 10;
@@ -25,22 +30,37 @@ const STACK_BYTES: usize = 256 << 10;
 /// One process to read.
 #[derive(Debug)]
 pub(crate) struct Request {
+    /// Of which exec the environment is known.
+    pub(crate) environ: Option<Generation>,
+    pub(crate) executables: Arc<Mutex<Executables>>,
+    /// What was found out before.
+    pub(crate) found: Option<Found>,
     pub(crate) id: ProcessId,
     /// Where its image stands.
     pub(crate) index: usize,
-    /// What was found out before.
-    pub(crate) mapped: Option<Mapped>,
+    /// Whether its share of memory is wanted.
+    pub(crate) rollup: bool,
+    /// The number of the capture.
+    pub(crate) round: u64,
 }
 
 /// One file of a process.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    Exe(io::Result<OsString>),
+    Exe {
+        exe: io::Result<OsString>,
+        start_stack: u64,
+    },
     /// The content and whether there is more.
     Cmdline(io::Result<(Vec<u8>, bool)>),
     Environ(io::Result<(Vec<u8>, bool)>),
-    /// Whether the Python library is mapped.
-    Mapped(io::Result<bool>),
+    EnvironKnown,
+    Rollup(io::Result<(Vec<u8>, bool)>),
+    /// Whether the Python library is mapped, and what the symbols of the executable say.
+    Evidence {
+        library: io::Result<bool>,
+        symbols: Option<bool>,
+    },
 }
 
 /// Where a worker is; shared with the one that waits for it.
@@ -138,23 +158,51 @@ impl Worker {
         let kind = Kind::of(&mut self.reader, directory, &stat);
         let exe = read_link(directory, &kind.path("exe"));
         let exe_name = exe.as_ref().ok().cloned();
-        self.answer(request, Answer::Exe(exe));
+        let start_stack = stat.start_stack;
+        self.answer(request, Answer::Exe { exe, start_stack });
         let arguments = self.content(directory, &kind.path("cmdline"), cmdline::LIMIT);
         let is_named = exe_name
             .iter()
             .any(|exe| python::is_name(&exe.to_string_lossy()))
             || arguments.iter().any(|(content, _)| is_first_named(content));
         self.answer(request, Answer::Cmdline(arguments));
-        let environment = self.content(directory, &kind.path("environ"), environ::LIMIT);
-        self.answer(request, Answer::Environ(environment));
-        if is_named || matches!(kind, Kind::Zombie | Kind::KernelThread) {
+        let generation = exe_name.as_ref();
+        let generation = generation.and_then(|exe| Generation::of(exe, start_stack));
+        let environment = if generation.is_some() && generation == request.environ {
+            Answer::EnvironKnown
+        } else {
+            Answer::Environ(self.content(directory, &kind.path("environ"), environ::LIMIT))
+        };
+        self.answer(request, environment);
+        if matches!(kind, Kind::Zombie | Kind::KernelThread) {
             return;
         }
-        let mapped = match &request.mapped {
-            Some((exe, mapped)) if *exe == exe_name => Ok(*mapped),
-            _ => self.is_mapped(directory, &kind.path("maps")),
-        };
-        self.answer(request, Answer::Mapped(mapped));
+        let found = request.found.as_ref();
+        let (library, symbols) =
+            match found.and_then(|found| found.in_force(exe_name.as_ref(), request.round)) {
+                Some(evidence) => (Ok(evidence.library), evidence.symbols),
+                None => self.evidence(request, directory, kind, is_named),
+            };
+        self.answer(request, Answer::Evidence { library, symbols });
+        if request.rollup {
+            let rollup = self.content(directory, &kind.path("smaps_rollup"), ROLLUP_LIMIT);
+            self.answer(request, Answer::Rollup(rollup));
+        }
+    }
+
+    /// Looks for a library only where the executable is no interpreter, nor has its name where it cannot be read.
+    fn evidence(
+        &mut self,
+        request: &Request,
+        directory: BorrowedFd<'_>,
+        kind: Kind,
+        is_named: bool,
+    ) -> (io::Result<bool>, Option<bool>) {
+        let symbols = executables::have_python(&request.executables, directory, &kind.path("exe"));
+        if symbols.unwrap_or(is_named) {
+            return (Ok(false), symbols);
+        }
+        (self.is_mapped(directory, &kind.path("maps")), symbols)
     }
 
     fn is_mapped(&mut self, directory: BorrowedFd<'_>, path: &str) -> io::Result<bool> {

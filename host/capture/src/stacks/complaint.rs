@@ -2,6 +2,8 @@
 
 use model::GapCode;
 
+use crate::rights::{SAME_USER, YAMA_DESCENDANTS, YAMA_NOBODY, YAMA_PRIVILEGED};
+
 /// What a failure of py-spy means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Complaint {
@@ -66,17 +68,13 @@ pub(super) fn remedy(code: GapCode) -> Option<String> {
 }
 
 fn denied_remedy(yama: Option<&str>) -> &'static str {
-    match yama {
-        Some("1") => {
-            "run as the same user and start the task with `taskscope run` (kernel.yama.ptrace_scope is 1: only \
-             descendants can be read), or add CAP_SYS_PTRACE"
-        }
-        Some("2") => "add CAP_SYS_PTRACE (kernel.yama.ptrace_scope is 2: nobody else can read)",
-        Some("3") => {
-            "set kernel.yama.ptrace_scope to 2 or less (it is 3: nobody can read) and reboot"
-        }
-        _ => "run as the same user as the process, or add CAP_SYS_PTRACE",
-    }
+    let remedy = match yama {
+        Some("1") => YAMA_DESCENDANTS,
+        Some("2") => YAMA_PRIVILEGED,
+        Some("3") => YAMA_NOBODY,
+        _ => SAME_USER,
+    };
+    remedy.sentence
 }
 
 /// An interpreter as the names of its files tell it.
@@ -165,6 +163,6 @@ mod tests {
     fn the_remedy_names_what_yama_forbids() {
         assert!(denied_remedy(Some("1")).contains("taskscope run"));
         assert!(denied_remedy(Some("3")).contains("reboot"));
-        assert!(denied_remedy(None).contains("same user"));
+        assert!(denied_remedy(None).contains("user of the process"));
     }
 }

@@ -8,6 +8,7 @@ mod convert;
 mod executable;
 mod helper;
 mod image;
+mod interpreter;
 mod link;
 mod own_process;
 mod pipe;

@@ -13,7 +13,9 @@ use py_spy::{Config, PythonSpy, StackTrace};
 use super::complaint::{Build, Complaint, remedy};
 use super::convert;
 use super::image::{Image, NoImage};
+use super::interpreter::Interpreter;
 use super::wire::Outcome;
+use crate::python;
 
 /// The first attempt and three more.
 const ATTEMPTS: u32 = 4;
@@ -34,6 +36,7 @@ pub(super) struct Reader {
 
 struct Handle {
     image: Image,
+    interpreter: Option<Interpreter>,
     nonblocking: bool,
     spy: PythonSpy,
 }
@@ -94,7 +97,10 @@ impl Reader {
                 Ok(traces) => {
                     self.beliefs.remove(&process);
                     return match convert::pack(process.pid, &stat, traces) {
-                        Ok(packed) => Outcome::Traces(packed),
+                        Ok(stacks) => Outcome::Traces {
+                            stacks,
+                            version: self.version(process),
+                        },
                         Err(detail) => refused(GapCode::Failed, detail),
                     };
                 }
@@ -117,9 +123,19 @@ impl Reader {
             .get(&process)
             .is_some_and(|handle| handle.image == *image && handle.nonblocking == nonblocking);
         if !fits {
+            let interpreter = Interpreter::of(image);
+            if let Some(interpreter) = interpreter.as_ref().filter(|it| it.is_free_threaded) {
+                return Err(unsupported(format_args!("free-threaded {interpreter}")));
+            }
             let spy = guarded(|| PythonSpy::new(process.pid, &config(nonblocking)))?;
+            let taken_for = (spy.version.major, spy.version.minor);
+            if let Some(interpreter) = interpreter.as_ref().filter(|it| it.series != taken_for) {
+                let words = format_args!("py-spy takes {interpreter} for {}", spy.version);
+                return Err(unsupported(words));
+            }
             let handle = Handle {
                 image: image.clone(),
+                interpreter,
                 nonblocking,
                 spy,
             };
@@ -136,28 +152,23 @@ impl Reader {
         })
     }
 
+    fn version(&self, process: ProcessId) -> Option<String> {
+        let interpreter = self.handles.get(&process)?.interpreter.as_ref()?;
+        Some(interpreter.to_string())
+    }
+
     fn conclude(&mut self, image: Image, failure: String) -> Outcome {
         let outcome = match Complaint::of(&failure) {
             Complaint::NotPython => Outcome::NotPython,
             Complaint::Gap(code @ (GapCode::Unsupported | GapCode::Failed)) => {
-                match named_build(&image) {
-                    Some(build) if build.free_threaded => refused(
-                        GapCode::Unsupported,
-                        format!(
-                            "free-threaded CPython {}t: py-spy cannot read it ({failure})",
-                            build.version
-                        ),
-                    ),
-                    Some(build) => refused(code, format!("Python {}: {failure}", build.version)),
-                    None => refused(code, failure),
-                }
+                unread(&image, code, &failure)
             }
             Complaint::Gap(code) => refused(code, failure),
         };
         let lasting = match &outcome {
             Outcome::NotPython => true,
             Outcome::Refused { code, .. } => *code == GapCode::Unsupported,
-            Outcome::Traces(_) => false,
+            Outcome::Traces { .. } => false,
         };
         if lasting {
             let process = image.process;
@@ -213,11 +224,36 @@ fn guarded<T, E: std::fmt::Display>(call: impl FnOnce() -> Result<T, E>) -> Resu
     }
 }
 
-fn named_build(image: &Image) -> Option<Build> {
+fn unsupported(words: std::fmt::Arguments<'_>) -> Failure {
+    Failure {
+        text: format!("Unsupported version of Python: {words}"),
+        again: false,
+    }
+}
+
+/// Says which Python it is that py-spy failed to read: by its memory, or by the names of its files.
+fn unread(image: &Image, code: GapCode, failure: &str) -> Outcome {
     let maps = std::fs::read(format!("/proc/{}/maps", image.process.pid)).unwrap_or_default();
     let maps = String::from_utf8_lossy(&maps);
+    let is_lost = |line: &str| line.ends_with(" (deleted)") && python::is_mapped(line.as_bytes());
+    if maps.lines().any(is_lost) {
+        let words = "its libpython was removed or replaced after it was loaded";
+        return refused(GapCode::Unsupported, format!("{words} ({failure})"));
+    }
     let exe = image.exe.to_string_lossy();
-    Build::named(maps.lines().chain(std::iter::once(exe.as_ref())))
+    let named = || Build::named(maps.lines().chain(std::iter::once(exe.as_ref())));
+    let (version, is_free_threaded) = match Interpreter::of(image) {
+        Some(interpreter) => (interpreter.to_string(), interpreter.is_free_threaded),
+        None => match named() {
+            Some(build) => (build.version, build.free_threaded),
+            None => return refused(code, failure.to_owned()),
+        },
+    };
+    if is_free_threaded {
+        let words = format!("free-threaded CPython {version}: py-spy cannot read it ({failure})");
+        return refused(GapCode::Unsupported, words);
+    }
+    refused(code, format!("Python {version}: {failure}"))
 }
 
 fn no_image(why: &NoImage) -> Outcome {

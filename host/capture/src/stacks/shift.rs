@@ -190,10 +190,11 @@ fn reading(answer: Answer) -> Reading {
     let process = answer.process;
     match answer.outcome {
         Outcome::NotPython => Reading::NotPython,
-        Outcome::Traces(packed) => match packed.unpack(process.pid) {
+        Outcome::Traces { stacks, version } => match stacks.unpack(process.pid) {
             Some(traces) => Reading::Stacks(Stacks {
                 source: StackSourceName::Embedded,
                 traces,
+                version,
             }),
             None => Reading::Gap(
                 gap(process, GapCode::Malformed).with_detail("the helper's answer makes no sense"),

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The version of this protocol.
-pub(super) const PROTOCOL: u32 = 1;
+pub(super) const PROTOCOL: u32 = 2;
 
 /// The longest frame that is written or read, bytes.
 pub(super) const LONGEST_FRAME: usize = 64 << 20;
@@ -58,7 +58,12 @@ pub(super) struct Answer {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Outcome {
     /// Its stacks.
-    Traces(Packed),
+    Traces {
+        /// The stacks.
+        stacks: Packed,
+        /// The version of the interpreter, where its memory tells.
+        version: Option<String>,
+    },
     /// It is not Python, as far as py-spy can tell.
     NotPython,
     /// It could not be read.
@@ -213,13 +218,20 @@ mod tests {
     fn an_answer_survives_the_pipe_and_opens_into_py_spys_shape() {
         let process = "7:8".parse().unwrap();
         let answer = Answer {
-            outcome: Outcome::Traces(packed()),
+            outcome: Outcome::Traces {
+                stacks: packed(),
+                version: Some("3.11.7".into()),
+            },
             process,
         };
         let mut bytes = Vec::new();
         write(&mut bytes, &answer).unwrap();
         let back: Answer = read(&mut bytes.as_slice()).unwrap();
-        let Outcome::Traces(packed) = back.outcome else {
+        let Outcome::Traces {
+            stacks: packed,
+            version: Some(_),
+        } = back.outcome
+        else {
             panic!("{back:?}")
         };
         let traces = packed.unpack(7).unwrap();

@@ -22,7 +22,7 @@ def say(message):
     sink.write(struct.pack("<I", len(text)) + text)
     sink.flush()
 
-say({"protocol": 1, "version": "VERSION"})
+say({"protocol": 2, "version": "VERSION"})
 while True:
     start = source.read(4)
     if len(start) < 4:
@@ -40,7 +40,7 @@ while True:
                 sink.write(b"\xff" * 64)
                 sink.flush()
         empty = {"strings": [], "frames": [], "threads": []}
-        say({"process": process, "outcome": {"Traces": empty}})
+        say({"process": process, "outcome": {"Traces": {"stacks": empty, "version": None}}})
 "#;
 
 struct Bad {

@@ -1,5 +1,6 @@
 //! Live tests: real interpreters, real helper processes, programs that misbehave.
 
+mod disguises;
 mod embedded;
 mod external;
 mod misbehaving;

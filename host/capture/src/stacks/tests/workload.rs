@@ -86,10 +86,15 @@ impl Workload {
 
     /// Starts `python` on a script that says "ready".
     pub(super) fn start_script(python: &Path, text: &str) -> Self {
+        Self::start_command(Command::new(python), text)
+    }
+
+    /// Starts what is to run a script that says "ready"; its path is added to the arguments.
+    pub(super) fn start_command(mut command: Command, text: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let script = directory.path().join("train.py");
         std::fs::write(&script, text).unwrap();
-        let mut child = Command::new(python)
+        let mut child = command
             .arg(&script)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
