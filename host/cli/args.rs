@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{attach, config, list, run, show, snapshot};
+use crate::commands::{attach, config, debug, doctor, list, run, show, snapshot};
 use crate::config::{ScopeChoice, Span};
 use crate::ui::ColorChoice;
 
@@ -36,6 +36,9 @@ pub(crate) enum Command {
     List(list::ListArgs),
     Show(show::ShowArgs),
     Config(config::ConfigArgs),
+    Doctor(doctor::DoctorArgs),
+    #[command(hide = true)]
+    Debug(debug::DebugArgs),
     /// Read Python stacks for a collector
     #[command(hide = true)]
     StackHelper,

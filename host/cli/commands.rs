@@ -2,6 +2,8 @@
 
 pub(crate) mod attach;
 pub(crate) mod config;
+pub(crate) mod debug;
+pub(crate) mod doctor;
 pub(crate) mod list;
 pub(crate) mod run;
 pub(crate) mod show;
@@ -39,6 +41,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::List(args) => list::run(&args, &world),
         Command::Show(args) => show::run(&args, &world),
         Command::Config(args) => config::run(&args, &world),
+        Command::Debug(args) => debug::run(&args, &world),
+        Command::Doctor(args) => doctor::run(&args, &world),
         Command::StackHelper => Ok(Outcome::Well),
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use file::{Loaded, load};
-pub(crate) use values::{Pattern, Size, Span};
+pub(crate) use values::{Allowance, Pattern, Size, Span};
 
 /// All settings, as in `collector.toml`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -41,6 +41,7 @@ pub(crate) struct CaptureSettings {
     pub(crate) focus_files: Vec<String>,
     pub(crate) environment: Vec<String>,
     pub(crate) redact: Vec<Pattern>,
+    pub(crate) shared_memory: Allowance,
     pub(crate) stacks: StackChoices,
 }
 
@@ -166,6 +167,7 @@ impl Default for CaptureSettings {
             focus_files: Vec::new(),
             environment: Vec::new(),
             redact: Vec::new(),
+            shared_memory: Allowance::Off,
             stacks: StackChoices::default(),
         }
     }

@@ -1,8 +1,13 @@
 //! A snapshot as a page for a terminal: what matters first, what could not be seen last.
 
+mod call;
+mod connections;
 mod doing;
 mod gaps;
 mod process;
+mod process_facts;
+mod python;
+mod room;
 pub(crate) mod table;
 mod text;
 mod tree;
@@ -14,6 +19,7 @@ use model::{Annotation, OutcomeKind, ProcessId, Severity, Snapshot, Target, Trig
 
 use crate::ui::Ui;
 pub(crate) use process::process;
+pub(crate) use text::{red, safe, yellow};
 
 /// Where the snapshot stands among others.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +36,7 @@ pub(crate) fn overview(snapshot: &Snapshot, heading: &Heading, ui: Ui) -> String
     title(&mut page, snapshot, heading, ui);
     groups(&mut page, snapshot);
     findings(&mut page, snapshot, ui);
+    page.push_str(&room::lines(snapshot));
     page.push('\n');
     page.push_str(&tree::tree(snapshot, ui));
     plugins(&mut page, snapshot);

@@ -72,7 +72,12 @@ impl Session {
 
     /// Returns the machine to look at.
     pub(crate) fn machine(&self) -> Machine {
-        machine(&self.look, &self.loaded)
+        let machine = machine(&self.look, &self.loaded);
+        let spool = self.loaded.settings.store.spool.directory.as_deref();
+        match spool.or(self.location.directory()) {
+            Some(directory) => machine.with_spool(directory.to_owned()),
+            None => machine,
+        }
     }
 
     /// Returns what looks at the task whose main process is `root`. `adopter` is our own PID where orphans of the task
@@ -125,6 +130,7 @@ impl Session {
                 .as_ref()
                 .map(|pattern| pattern.0.clone()),
             environment: capture.environment.clone(),
+            shared_memory: capture.shared_memory.bytes(),
             redact: capture
                 .redact
                 .iter()

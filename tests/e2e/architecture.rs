@@ -27,7 +27,7 @@ const OURS: [(&str, &[&str]); 7] = [
 ];
 
 /// Dependencies that have an owner, and who else may name them.
-const OWNED: [(&str, &[&str]); 15] = [
+const OWNED: [(&str, &[&str]); 16] = [
     ("anyhow", &["taskscope"]),
     ("bytesize", &["taskscope"]),
     ("clap", &["taskscope"]),
@@ -38,6 +38,7 @@ const OWNED: [(&str, &[&str]); 15] = [
     ("procfs", &["taskscope-capture"]),
     ("py-spy", &["taskscope-capture"]),
     ("regex", &["taskscope-capture", "taskscope"]),
+    ("syscalls", &["taskscope-capture"]),
     ("tempfile", &["taskscope-testkit"]),
     ("toml", &["taskscope"]),
     ("tracing-subscriber", &["taskscope"]),

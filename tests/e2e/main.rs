@@ -7,7 +7,9 @@
 )]
 
 mod architecture;
+mod doctor;
 mod guards;
+mod harmless;
 mod job;
 mod read;
 mod run;

@@ -1,24 +1,30 @@
 //! Looks at each process once and puts everything into a snapshot. Never fails: what could not be read is a gap.
 
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use model::{
-    Capture, Gap, GapCode, Process, ProcessId, SCHEMA_VERSION, Snapshot, SnapshotId, Stacks, Task,
-    Timestamp, Trigger,
+    Capture, Gap, GapCode, NamespaceSet, Process, ProcessId, SCHEMA_VERSION, Snapshot, SnapshotId,
+    Stacks, Task, Timestamp, Trigger,
 };
 use regex::Regex;
 
+use crate::cost::CpuClocks;
 use crate::discover::Targets;
 use crate::gaps::GapList;
-use crate::image::Image;
+use crate::image::{Asked, Image};
 use crate::machine::Machine;
-use crate::proc::Reader;
+use crate::proc::reader::open_process;
+use crate::proc::{Reader, Stat, namespaces};
 use crate::process::Look;
+use crate::process_facts::NamespaceTable;
 use crate::python::Python;
 use crate::redact::Redactor;
 use crate::stacks::Wanted;
-use crate::{cgroup, filesystem, ipc, machine_facts};
+use crate::turns::Chosen;
+use crate::{cgroup, filesystem, ipc, machine_facts, rights};
 
 /// What stays the same from snapshot to snapshot.
 #[derive(Clone, Debug)]
@@ -33,6 +39,8 @@ pub struct Options {
     pub process_pattern: Option<Regex>,
     /// Names of variables to keep beyond the built-in ones; one that ends in `*` is a prefix.
     pub environment: Vec<String>,
+    /// Of how many resident bytes a snapshot counts whose they are (PSS, USS), which costs time by the page; nothing: of none.
+    pub shared_memory: Option<u64>,
     /// Patterns of secrets beyond the built-in ones; where one has a group, only its first group is the secret.
     pub redact: Vec<Regex>,
 }
@@ -63,7 +71,7 @@ pub fn capture(
 ) -> Snapshot {
     let mut reader = Reader::new();
     let mut gaps = GapList::of_machine();
-    let images = machine.images.read(&machine.proc, &targets.processes);
+    let (images, later) = images(machine, options, targets);
     let wanted = wanted(&images);
     let blocked = blocked_stacks(&images);
     let deadline = Instant::now() + machine.stack_timeout;
@@ -72,7 +80,9 @@ pub fn capture(
         let stacks = scope.spawn(|| machine.stacks.read(&wanted, deadline));
         let mut look = Look {
             gaps: targets.gaps.clone(),
+            later,
             machine,
+            namespaces: NamespaceTable::new(our_namespaces(machine)),
             options,
             reader: &mut reader,
             redactor: Redactor::new(&options.redact),
@@ -81,18 +91,23 @@ pub fn capture(
             .into_iter()
             .filter_map(|image| look.process(targets.stats.get(&image.id)?, image))
             .collect();
-        let found = look.gaps;
+        let namespaces = look.namespaces.finish();
+        let mut found = look.gaps;
+        let ipc = ipc::read(machine, &processes, &mut reader, &mut found, &mut gaps);
+        let root = (targets.scope.root, processes.as_slice());
+        let filesystem = filesystem::read(machine, root, &mut gaps, &mut found);
         let snapshot = Snapshot {
             annotations: Vec::new(),
             capture: began(moment),
             cgroup: cgroup::read(machine, &targets.root_cgroup, &mut reader, &mut gaps),
             collector_version: options.collector_version.clone(),
-            filesystem: filesystem::read(&machine.shared_memory, &mut gaps),
+            filesystem,
             findings: Vec::new(),
             focus_files: options.focus_files.clone(),
             gaps: found,
-            ipc: ipc::of(&processes),
+            ipc,
             machine: machine_facts::read(machine, &mut reader, &mut gaps),
+            namespaces,
             plugins: Vec::new(),
             processes,
             schema_version: SCHEMA_VERSION.to_owned(),
@@ -105,8 +120,44 @@ pub fn capture(
     snapshot.gaps.extend(blocked);
     attach(&mut snapshot, stacks);
     snapshot.gaps.extend(gaps.finish());
-    complete(&mut snapshot.capture, targets.began.elapsed());
+    complete(&mut snapshot, machine, targets);
     snapshot
+}
+
+/// Reads what program each process runs; with the gaps of those whose shared memory is not counted.
+fn images(
+    machine: &Machine,
+    options: &Options,
+    targets: &Targets,
+) -> (Vec<Image>, BTreeMap<ProcessId, Gap>) {
+    machine.sights.keep(&targets.processes);
+    let Chosen { now, later } = shared_memory(machine, options, targets);
+    let asked = Asked {
+        known: machine.sights.known(),
+        rollups: now,
+    };
+    let images = &machine.images;
+    let images = images.read(&machine.proc, &targets.processes, &asked);
+    (images, later)
+}
+
+/// Chooses whose shared memory is counted, by what was resident when the processes were found.
+fn shared_memory(machine: &Machine, options: &Options, targets: &Targets) -> Chosen {
+    let Some(budget) = options.shared_memory else {
+        return Chosen::default();
+    };
+    let resident = |stat: &Stat| Some(stat.rss_pages?.saturating_mul(machine.page_size_bytes));
+    let processes = targets
+        .stats
+        .iter()
+        .filter_map(|(&id, stat)| Some((id, resident(stat)?)))
+        .filter(|&(_, resident)| resident > 0);
+    machine.turns.choose(&processes.collect::<Vec<_>>(), budget)
+}
+
+fn our_namespaces(machine: &Machine) -> Option<NamespaceSet> {
+    let own = open_process(&machine.proc, machine.own_pid()?).ok()?;
+    namespaces::read(own.as_fd(), "ns").ok()
 }
 
 fn wanted(images: &[Image]) -> Vec<Wanted> {
@@ -159,6 +210,7 @@ fn began(moment: &Moment) -> Capture {
         completed_at: moment.now,
         cpu_ms: None,
         duration_ms: 0.0,
+        helper_count: None,
         id: SnapshotId {
             stamp: moment.now,
             sequence: moment.sequence,
@@ -171,8 +223,21 @@ fn began(moment: &Moment) -> Capture {
     }
 }
 
-fn complete(capture: &mut Capture, duration: Duration) {
+/// Fills in what follows from the rest, last of all what it cost.
+fn complete(snapshot: &mut Snapshot, machine: &Machine, targets: &Targets) {
+    machine_facts::complete(snapshot);
+    rights::name_rights(&mut snapshot.gaps);
+    let capture = &mut snapshot.capture;
+    let helpers = machine.stacks.helper_pids();
+    let used = CpuClocks::read(&helpers).since(&targets.clocks);
+    let duration = targets.began.elapsed();
     capture.completed_at = capture.started_at.after(duration);
-    // To the microsecond, as the stamps are.
-    capture.duration_ms = (duration.as_secs_f64() * 1e6).round() / 1e3;
+    capture.cpu_ms = used.map(milliseconds);
+    capture.duration_ms = milliseconds(duration);
+    capture.helper_count = u32::try_from(helpers.len()).ok();
+}
+
+/// To the microsecond, as the stamps are.
+fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
 }

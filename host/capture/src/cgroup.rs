@@ -1,59 +1,21 @@
-//! The `cgroup` object of a snapshot: the cgroup of the task's main process, files as the kernel wrote them.
+//! The `cgroup` object of a snapshot: the cgroup of the task's main process, files as the kernel wrote them, and as
+//! numbers together with every visible cgroup above it.
 
-use std::collections::BTreeMap;
+mod chain;
+mod limits;
+mod numbers;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use model::{Cgroup, Gap, GapCode};
+use model::{Cgroup, CgroupLevel, Gap, GapCode};
 
 use crate::error::gap_code;
 use crate::gaps::GapList;
 use crate::hierarchy::Hierarchy;
 use crate::machine::Machine;
 use crate::proc::{Reader, text};
-
-const UNIFIED: [&str; 18] = [
-    "memory.current",
-    "memory.max",
-    "memory.events",
-    "memory.events.local",
-    "memory.stat",
-    "memory.pressure",
-    "cpu.stat",
-    "cpu.max",
-    "cpu.pressure",
-    "io.stat",
-    "io.pressure",
-    "pids.current",
-    "pids.max",
-    "pids.events",
-    // Beyond schema 1.0.
-    "memory.high",
-    "memory.peak",
-    "memory.swap.current",
-    "memory.swap.max",
-];
-
-/// Controller and files of version 1.
-const CONTROLLERS: [(&str, &[&str]); 3] = [
-    (
-        "memory",
-        &[
-            "memory.usage_in_bytes",
-            "memory.limit_in_bytes",
-            "memory.max_usage_in_bytes",
-            "memory.failcnt",
-            "memory.stat",
-            "memory.oom_control",
-        ],
-    ),
-    (
-        "cpu",
-        &["cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.stat"],
-    ),
-    ("pids", &["pids.current", "pids.max"]),
-];
 
 const PRESSURE: [&str; 3] = ["cpu", "io", "memory"];
 
@@ -67,29 +29,34 @@ pub(crate) fn read(
     reader: &mut Reader,
     gaps: &mut GapList,
 ) -> Cgroup {
-    let hierarchies = machine.hierarchies();
-    let of = |controller: &str| {
-        let mut versioned = hierarchies.iter().filter(|one| one.version == 1);
-        versioned.find(|one| one.has(controller))?.directory(lines)
-    };
+    let chains = chain::read(machine, lines, reader, gaps);
     let mut cgroup = Cgroup::default();
     // Where the memory controller is on version 1, an empty version 2 hierarchy may be mounted beside it.
-    if let Some(memory) = of("memory") {
-        cgroup.version = 1;
-        for (controller, files) in CONTROLLERS {
-            if let Some(directory) = of(controller) {
-                read_files(reader, &directory, files, &mut cgroup.files, gaps);
-            }
-        }
-        cgroup.path = Some(memory.display().to_string());
-    } else if let Some(unified) = unified(hierarchies, lines) {
-        cgroup.version = 2;
-        read_files(reader, &unified, &UNIFIED, &mut cgroup.files, gaps);
-        cgroup.path = Some(unified.display().to_string());
-    } else {
-        cgroup.version = 1;
+    let memory = machine.hierarchies().iter().find_map(|hierarchy| {
+        is_memory_1(hierarchy)
+            .then(|| hierarchy.directory(lines))
+            .flatten()
+    });
+    let own = memory.or_else(|| unified(machine.hierarchies(), lines));
+    cgroup.version = match &own {
+        Some(_) if chains.iter().all(|chain| !is_memory_1(chain.hierarchy)) => 2,
+        _ => 1,
+    };
+    cgroup.path = own.map(|path| path.display().to_string());
+    if cgroup.path.is_none() {
         let detail = "no mounted hierarchy shows the cgroup of the main process";
         gaps.add(Gap::new("cgroup", GapCode::Unsupported).with_detail(detail));
+    } else {
+        cgroup.limits = Some(limits::tightest(&chains));
+        let raw = chains
+            .iter()
+            .filter(|chain| chain.hierarchy.version == cgroup.version);
+        for level in raw.filter_map(|chain| chain.levels.first()) {
+            cgroup.files.extend(level.files.texts.clone());
+        }
+        let levels = chains.into_iter().flat_map(|chain| chain.levels);
+        let facts = levels.map(|level| level.facts);
+        cgroup.chain = facts.filter(says_anything).collect();
     }
     for name in PRESSURE {
         let path = machine.proc.join("pressure").join(name);
@@ -155,31 +122,13 @@ fn unified(hierarchies: &[Hierarchy], lines: &[String]) -> Option<PathBuf> {
     unified.find_map(|one| one.directory(lines))
 }
 
-fn read_files(
-    reader: &mut Reader,
-    directory: &Path,
-    names: &[&str],
-    files: &mut BTreeMap<String, String>,
-    gaps: &mut GapList,
-) {
-    if !directory.is_dir() {
-        gaps.add(
-            Gap::new("cgroup", GapCode::Vanished).with_detail(directory.display().to_string()),
-        );
-        return;
-    }
-    for &name in names {
-        let content = reader.read_path(&directory.join(name)).map(text::line);
-        match content {
-            Ok(content) if content.is_empty() => {}
-            Ok(content) => {
-                files.insert(name.to_owned(), content);
-            }
-            // Which files there are depends on the controllers and the kernel: absent ones are left out.
-            Err(error) if gap_code(&error) == GapCode::Vanished => {}
-            Err(error) => gaps.note(&format!("cgroup/{name}"), &error),
-        }
-    }
+fn is_memory_1(hierarchy: &Hierarchy) -> bool {
+    hierarchy.version == 1 && hierarchy.has("memory")
+}
+
+fn says_anything(level: &CgroupLevel) -> bool {
+    let has_any = level.cpu.is_some() || level.memory.is_some() || level.pids.is_some();
+    has_any || level.io.is_some() || !level.pressure.is_empty()
 }
 
 /// Whether a path of `/` is the root of the whole machine, and not of a cgroup namespace.

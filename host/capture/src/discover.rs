@@ -6,6 +6,7 @@ use std::time::Instant;
 use model::{Gap, GapCode, ProcessId, ScopeFacts, ScopeKind};
 
 use crate::cgroup;
+use crate::cost::CpuClocks;
 use crate::error::CaptureError;
 use crate::family::Family;
 use crate::machine::Machine;
@@ -23,6 +24,8 @@ pub struct Targets {
     pub gaps: Vec<Gap>,
     /// When the discovery began.
     pub(crate) began: Instant,
+    /// What had been used when it began.
+    pub(crate) clocks: CpuClocks,
     /// The lines of the main process's `cgroup` file.
     pub(crate) root_cgroup: Vec<String>,
     /// What was known of each process when it was found.
@@ -32,6 +35,7 @@ pub struct Targets {
 /// Finds the living processes of `scope`, which remembers them. The error says that none is left.
 pub fn discover(machine: &Machine, scope: &mut Scope) -> Result<Targets, CaptureError> {
     let began = Instant::now();
+    let clocks = CpuClocks::read(&machine.stacks.helper_pids());
     let mut gaps = Vec::new();
     let mut family = Family::of(machine).map_err(|source| CaptureError::Unreadable {
         path: machine.proc.clone(),
@@ -73,6 +77,7 @@ pub fn discover(machine: &Machine, scope: &mut Scope) -> Result<Targets, Capture
         processes: stats.keys().copied().collect(),
         gaps,
         began,
+        clocks,
         root_cgroup: scope.root_cgroup.clone(),
         stats,
     })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::proc::environ;
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "CUDA_VISIBLE_DEVICES",
     "GROUP_RANK",
     "GROUP_WORLD_SIZE",
@@ -14,6 +14,7 @@ const NAMES: [&str; 10] = [
     "MASTER_PORT",
     "NODE_RANK",
     "RANK",
+    "TMPDIR",
     "WORLD_SIZE",
 ];
 

@@ -26,6 +26,15 @@ pub enum CaptureError {
         #[source]
         source: io::Error,
     },
+    /// A recording could not be written.
+    #[error("cannot write into {}", path.display())]
+    Unwritable {
+        /// The directory of the recording.
+        path: PathBuf,
+        /// The system's words.
+        #[source]
+        source: io::Error,
+    },
     /// The main process ended and no other process of the task is left.
     #[error("nothing is left of the task: its main process {root} and all it started have ended")]
     NothingLeft {

@@ -5,14 +5,11 @@ use std::io;
 use model::{Gap, GapCode, ProcessId};
 
 use crate::error::gap_code;
-
-const SAME_USER: &str = "run taskscope as the user of the process, or with CAP_SYS_PTRACE";
-const SYS_ADMIN: &str =
-    "run taskscope with CAP_SYS_ADMIN: the kernel shows kernel stacks to nobody else";
+use crate::rights::{SAME_USER, SYS_ADMIN};
 
 /// Files that a kernel may be built without. What a process loses while it ends, before it is a zombie (`exe`,
 /// `environ`, `fd`), is not among them.
-const CONFIGURABLE: [&str; 4] = ["cgroup", "io", "limits", "schedstat"];
+const CONFIGURABLE: [&str; 4] = ["cgroup", "io", "limits", "smaps_rollup"];
 
 /// Gaps of one process, or of the machine where there is no process.
 #[derive(Debug)]
@@ -61,6 +58,11 @@ impl GapList {
             Some(known) => known.count = known.count.saturating_add(gap.count),
             None => self.gaps.push(gap),
         }
+    }
+
+    /// Drops the gaps of `what`, which was found elsewhere.
+    pub(crate) fn forget(&mut self, what: &str) {
+        self.gaps.retain(|gap| gap.what != what);
     }
 
     /// Makes one gap with `code` and `detail` of all gaps with one of `codes`, and of `more`; of nothing, the whole
@@ -121,9 +123,9 @@ fn remedy(gap: &Gap) -> Option<&'static str> {
         return None;
     }
     Some(if gap.what.ends_with("stack") {
-        SYS_ADMIN
+        SYS_ADMIN.sentence
     } else {
-        SAME_USER
+        SAME_USER.sentence
     })
 }
 
@@ -156,9 +158,9 @@ mod tests {
         assert_eq!(
             seen,
             [
-                ("environ", 1, Some(SAME_USER)),
+                ("environ", 1, Some(SAME_USER.sentence)),
                 ("io", 1, None),
-                ("task/*/stack", 2, Some(SYS_ADMIN))
+                ("task/*/stack", 2, Some(SYS_ADMIN.sentence))
             ]
         );
         assert!(gaps.iter().all(|gap| gap.process == Some(id())));

@@ -10,10 +10,17 @@ mod discover;
 mod family;
 mod scope;
 
+mod call;
 mod capture;
+mod command_line;
+mod cost;
+mod elf;
 mod image;
 mod process;
+mod process_facts;
 mod python;
+mod sight;
+mod turns;
 
 mod proc;
 
@@ -29,8 +36,14 @@ mod machine_facts;
 
 mod stacks;
 
+mod record;
+mod rights;
+
 mod error;
 mod gaps;
+
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 
 #[cfg(test)]
 mod tests;
@@ -39,6 +52,10 @@ pub use capture::{Moment, Options, capture};
 pub use discover::{Targets, discover};
 pub use error::CaptureError;
 pub use machine::Machine;
+pub use record::record;
+pub use rights::{
+    OwnRights, ProcessRights, Remedy, Right, RightName, RightState, Rights, try_rights,
+};
 pub use scope::Scope;
 pub use stack_settings::{StackSettings, StackSource};
 pub use stacks::stack_helper;

@@ -8,22 +8,31 @@ use std::time::Duration;
 use model::{GapCode, ProcessId};
 
 use crate::error::{CaptureError, gap_code, malformed};
+use crate::filesystem::Asker;
 use crate::hierarchy::{self, Hierarchy};
 use crate::image::ImageReader;
+use crate::ipc::IpcReader;
 use crate::proc::{Reader, stat};
+use crate::sight::Sights;
 use crate::stack_settings::StackSettings;
 use crate::stacks::StackReaders;
+use crate::turns::Turns;
 
 /// A machine that can be looked at: this one, or one that is given by its roots.
 #[derive(Debug)]
 pub struct Machine {
     pub(crate) clock_ticks_per_second: u64,
+    pub(crate) file_systems: Asker,
     pub(crate) images: ImageReader,
+    pub(crate) ipc: IpcReader,
     pub(crate) page_size_bytes: u64,
     pub(crate) proc: PathBuf,
     pub(crate) shared_memory: PathBuf,
+    pub(crate) spool: Option<PathBuf>,
+    pub(crate) sights: Sights,
     pub(crate) stack_timeout: Duration,
     pub(crate) stacks: StackReaders,
+    pub(crate) turns: Turns,
     cgroup: PathBuf,
     cpu_count: OnceLock<Option<u32>>,
     hierarchies: OnceLock<Vec<Hierarchy>>,
@@ -40,12 +49,17 @@ impl Machine {
         let page_size = rustix::param::page_size();
         Self {
             clock_ticks_per_second: rustix::param::clock_ticks_per_second(),
+            file_systems: Asker::default(),
             images: ImageReader::default(),
+            ipc: IpcReader::default(),
             page_size_bytes: u64::try_from(page_size).expect("a page is smaller than 2^64 bytes"),
             proc,
             shared_memory: "/dev/shm".into(),
+            spool: None,
+            sights: Sights::default(),
             stack_timeout: stacks.timeout,
             stacks: StackReaders::new(stacks),
+            turns: Turns::default(),
             cgroup,
             cpu_count: OnceLock::new(),
             hierarchies: OnceLock::new(),
@@ -56,6 +70,13 @@ impl Machine {
     #[must_use]
     pub fn with_shared_memory(mut self, path: PathBuf) -> Self {
         self.shared_memory = path;
+        self
+    }
+
+    /// Returns this machine with our spool in `directory`: how full its file system is becomes part of a snapshot.
+    #[must_use]
+    pub fn with_spool(mut self, directory: PathBuf) -> Self {
+        self.spool = Some(directory);
         self
     }
 
@@ -94,6 +115,11 @@ impl Machine {
     pub(crate) fn our_pids(&self) -> BTreeSet<i32> {
         let helpers = self.stacks.helper_pids();
         self.own_pid().into_iter().chain(helpers).collect()
+    }
+
+    /// Where cgroups are mounted.
+    pub(crate) fn cgroup_root(&self) -> &Path {
+        &self.cgroup
     }
 
     /// The cgroup hierarchies that are mounted; they do not change while we run.

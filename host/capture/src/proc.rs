@@ -3,11 +3,16 @@
 pub(crate) mod cmdline;
 pub(crate) mod descriptors;
 pub(crate) mod environ;
+pub(crate) mod escaped;
 pub(crate) mod key_value;
 pub(crate) mod kind;
+pub(crate) mod namespaces;
+pub(crate) mod pressure;
 pub(crate) mod reader;
+pub(crate) mod rollup;
 pub(crate) mod stat;
 pub(crate) mod status;
+pub(crate) mod terminal;
 pub(crate) mod text;
 pub(crate) mod threads;
 

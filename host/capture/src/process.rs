@@ -1,26 +1,34 @@
 //! One process: everything the kernel says of it, with a gap for what it does not say.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use model::{Gap, GapCode, MemoryFacts, ProcFacts, Process, ProcessId};
+use model::{
+    Credentials, EnvironmentSource, Gap, GapCode, MemoryFacts, ProcFacts, Process, ProcessId,
+};
 
+use crate::call;
 use crate::capture::Options;
-use crate::environment;
+use crate::command_line::{self, CommandLine};
 use crate::error::{gap_code, malformed};
 use crate::gaps::GapList;
-use crate::image::Image;
+use crate::image::{Environ, Image};
 use crate::machine::Machine;
 use crate::proc::kind::Kind;
 use crate::proc::reader::open_process;
-use crate::proc::{Reader, Stat, descriptors, key_value, stat, status, text, threads};
+use crate::proc::{Reader, Stat, descriptors, key_value, namespaces, stat, status, text, threads};
+use crate::process_facts::{self, NamespaceTable};
 use crate::python::Python;
 use crate::redact::Redactor;
 
 /// Looks at processes one after the other.
 pub(crate) struct Look<'a> {
     pub(crate) gaps: Vec<Gap>,
+    /// Gaps that were known before, by process.
+    pub(crate) later: BTreeMap<ProcessId, Gap>,
     pub(crate) machine: &'a Machine,
+    pub(crate) namespaces: NamespaceTable,
     pub(crate) options: &'a Options,
     pub(crate) reader: &'a mut Reader,
     pub(crate) redactor: Redactor<'a>,
@@ -31,7 +39,16 @@ struct Files {
     cgroup: Vec<String>,
     facts: ProcFacts,
     memory: Option<MemoryFacts>,
+    namespaces: Option<u32>,
     stat: Stat,
+}
+
+/// What of the image is told in words.
+struct Words {
+    python_candidate: bool,
+    command_line: CommandLine,
+    environment: BTreeMap<String, String>,
+    environment_source: Option<EnvironmentSource>,
 }
 
 /// How a look ended.
@@ -51,6 +68,7 @@ impl Look<'_> {
     /// then what was read is thrown away.
     pub(crate) fn process(&mut self, found: &Stat, mut image: Image) -> Option<Process> {
         let id = image.id;
+        let words = self.words(&mut image, found.ppid);
         let mut gaps = std::mem::replace(&mut image.gaps, GapList::of(id));
         let (files, end) = self.files(id, found, &mut gaps);
         match end {
@@ -77,8 +95,29 @@ impl Look<'_> {
             }
             End::Unknown(error) => gaps.note("stat", &error),
         }
+        if files.memory.is_some()
+            && let Some(gap) = self.later.remove(&id)
+        {
+            gaps.add(gap);
+        }
         self.gaps.extend(gaps.finish());
-        Some(self.assemble(image, files))
+        Some(self.assemble(&image, words, files))
+    }
+
+    fn words(&self, image: &mut Image, parent: i32) -> Words {
+        let Options {
+            environment: added,
+            process_pattern,
+            ..
+        } = self.options;
+        let (environment, environment_source) = self.machine.sights.settle(image, parent, added);
+        Words {
+            // The arguments, which are taken next, are part of the evidence.
+            python_candidate: image.python() != Python::No,
+            command_line: command_line::take(image, &self.redactor, process_pattern.as_ref()),
+            environment,
+            environment_source,
+        }
     }
 
     fn files(&mut self, id: ProcessId, found: &Stat, gaps: &mut GapList) -> (Files, End) {
@@ -86,6 +125,7 @@ impl Look<'_> {
             cgroup: Vec::new(),
             facts: ProcFacts::default(),
             memory: None,
+            namespaces: None,
             stat: found.clone(),
         };
         let directory = match open_process(&self.machine.proc, id.pid) {
@@ -129,8 +169,19 @@ impl Look<'_> {
         let reader = &mut *self.reader;
         let read = reader.read(directory, "status").map(status::parse);
         if let Some(status) = gaps.keep("status", read) {
+            facts.allowed_cpus = status.allowed_cpus;
+            facts.core_dumping = status.core_dumping;
+            facts.credentials = status.credentials.map(|credentials| Credentials {
+                dumpable: process_facts::dumpable(directory, credentials.effective_uid),
+                ..credentials
+            });
             facts.status = status.lines;
             files.memory = status.memory;
+        }
+        if let Kind::Ordinary | Kind::WithoutMainThread(_) = kind {
+            let path = kind.path("ns");
+            let set = gaps.keep("ns", namespaces::read(directory, &path));
+            files.namespaces = set.map(|set| self.namespaces.index(set));
         }
         if let Kind::WithoutMainThread(_) = kind {
             let read = reader.read(directory, &kind.path("status"));
@@ -143,59 +194,59 @@ impl Look<'_> {
         facts.io = gaps.keep("io", read).unwrap_or_default();
         let read = reader.read(directory, "limits").map(text::lines);
         facts.limits = gaps.keep("limits", read).unwrap_or_default();
-        let read = reader.read(directory, "schedstat").map(text::line);
-        facts.schedstat = gaps.keep("schedstat", read);
         let read = reader.read(directory, "cgroup").map(text::lines);
         files.cgroup = gaps.keep("cgroup", read).unwrap_or_default();
         files.cgroup.sort();
         facts.file_descriptors = descriptors::read(reader, directory, kind, gaps);
         facts.threads = threads::read(reader, directory, gaps);
+        call::name_targets(&mut facts.threads, &facts.file_descriptors);
     }
 
-    fn assemble(&mut self, image: Image, files: Files) -> Process {
-        let python_candidate = image.python() != Python::No;
+    fn assemble(&self, image: &Image, words: Words, files: Files) -> Process {
         let id = image.id;
         let exe = image
             .exe
             .as_ref()
             .map(|exe| exe.to_string_lossy().into_owned());
-        let mut cmdline = image.arguments;
-        let mut redactions = self.redactor.arguments(&mut cmdline);
-        let added = &self.options.environment;
-        let mut distributed_environment = environment::allowed(&image.environ, added);
+        let CommandLine {
+            arguments: cmdline,
+            cut: cmdline_cut,
+            matches_pattern,
+            mut redactions,
+        } = words.command_line;
+        let mut distributed_environment = words.environment;
         redactions.extend(self.redactor.variables(&mut distributed_environment));
-        let command = cmdline.join(" ");
-        let pattern = self.options.process_pattern.as_ref();
         let Files {
             cgroup,
             mut facts,
             memory,
+            namespaces,
             stat,
         } = files;
-        facts.utime_ticks = Some(stat.utime_ticks);
-        facts.stime_ticks = Some(stat.stime_ticks);
-        facts.cutime_ticks = Some(stat.cutime_ticks);
-        facts.cstime_ticks = Some(stat.cstime_ticks);
-        // The files of `/proc/PID` itself are those of the main thread, so they are read once.
-        if let Some(main) = facts.threads.iter().find(|thread| thread.tid == id.pid) {
-            facts.kernel_stack.clone_from(&main.kernel_stack);
-            facts.syscall.clone_from(&main.syscall);
-            facts.wchan.clone_from(&main.wchan);
-        }
+        process_facts::of_stat(&mut facts, &stat);
+        process_facts::of_main_thread(&mut facts, id.pid);
+        let memory = memory.map(|memory| MemoryFacts {
+            pss_bytes: image.rollup.map(|rollup| rollup.pss_bytes),
+            uss_bytes: image.rollup.map(|rollup| rollup.uss_bytes),
+            ..memory
+        });
         Process {
             cgroup,
-            matches_pattern: pattern.is_some_and(|pattern| pattern.is_match(&command)),
+            command: cmdline.join(" "),
             cmdline,
-            command,
+            cmdline_cut,
             distributed_environment,
+            environment_source: words.environment_source,
             exe,
             identity: id,
+            matches_pattern,
             memory,
+            namespaces,
             pid: id.pid,
             ppid: stat.ppid,
             proc: facts,
             pyspy: None,
-            python_candidate,
+            python_candidate: words.python_candidate,
             redactions,
             start_time_ticks: id.start_time_ticks,
             state: stat.state,
@@ -213,8 +264,8 @@ fn end_of(error: io::Error) -> End {
 /// One gap for all that such a process cannot have.
 fn collapse_absent(gaps: &mut GapList, image: &Image, files: &Files, code: GapCode, detail: &str) {
     let absent = [
-        ("cmdline", image.arguments.is_empty()),
-        ("environ", image.environ.is_empty()),
+        ("cmdline", image.cmdline_bytes == 0),
+        ("environ", matches!(image.environ, Environ::Missing)),
         ("exe", image.exe.is_none()),
         ("fd", files.facts.file_descriptors.is_empty()),
     ];

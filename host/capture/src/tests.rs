@@ -1,7 +1,12 @@
 //! Whole looks at fake machines and at living processes.
 
+mod cgroups;
+mod connections;
 mod discovery;
+mod explained;
+mod file_systems;
 mod live;
+mod recorded;
 mod snapshot;
 
 use std::path::PathBuf;
@@ -45,6 +50,7 @@ fn options() -> Options {
         process_pattern: Some(regex::Regex::new("train").unwrap()),
         environment: Vec::new(),
         redact: Vec::new(),
+        shared_memory: None,
     }
 }
 

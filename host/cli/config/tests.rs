@@ -81,7 +81,7 @@ fn an_unknown_key_is_shown_where_it_stands() {
       |
     2 | intervall = "2m"
       | ^^^^^^^^^
-    unknown field `intervall`, expected one of `interval`, `scope`, `process-pattern`, `focus-files`, `environment`, `redact`, `stacks`
+    unknown field `intervall`, expected one of `interval`, `scope`, `process-pattern`, `focus-files`, `environment`, `redact`, `shared-memory`, `stacks`
     "#);
 }
 

@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 const SPAN_FORM: &str =
     "a duration above zero and up to 30 days, such as \"120s\", \"2m\" or \"500ms\"";
 const SIZE_FORM: &str = "a size above zero, such as \"512 MiB\" or \"10 GB\"";
+const ALLOWANCE_FORM: &str = "\"off\" or a size above zero, such as \"256 MiB\"";
 const LONGEST: Duration = Duration::from_hours(30 * 24);
 const SHORTEST: Duration = Duration::from_millis(1);
 
@@ -20,6 +21,13 @@ pub(crate) struct Span(Duration);
 /// A number of bytes above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size(u64);
+
+/// A number of bytes above zero, or nothing at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Allowance {
+    Off,
+    Of(Size),
+}
 
 /// A regular expression (regex crate: linear time, no look-around).
 #[derive(Clone, Debug)]
@@ -46,6 +54,16 @@ impl Size {
     /// Returns the number of bytes.
     pub(crate) fn bytes(self) -> u64 {
         self.0
+    }
+}
+
+impl Allowance {
+    /// Returns the number of bytes, if any are allowed.
+    pub(crate) fn bytes(self) -> Option<u64> {
+        match self {
+            Self::Off => None,
+            Self::Of(size) => Some(size.bytes()),
+        }
     }
 }
 
@@ -77,6 +95,19 @@ impl FromStr for Size {
     }
 }
 
+impl FromStr for Allowance {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "off" {
+            return Ok(Self::Off);
+        }
+        let size = text.parse();
+        size.map(Self::Of)
+            .map_err(|_| format!("`{text}` is not {ALLOWANCE_FORM}"))
+    }
+}
+
 impl FromStr for Pattern {
     type Err = String;
 
@@ -104,6 +135,15 @@ impl fmt::Display for Size {
             write!(formatter, "{} MiB", self.0 >> 20)
         } else {
             write!(formatter, "{} B", self.0)
+        }
+    }
+}
+
+impl fmt::Display for Allowance {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => formatter.write_str("off"),
+            Self::Of(size) => size.fmt(formatter),
         }
     }
 }
@@ -153,4 +193,5 @@ macro_rules! text_value {
 
 text_value!(Span, SPAN_FORM);
 text_value!(Size, SIZE_FORM);
+text_value!(Allowance, ALLOWANCE_FORM);
 text_value!(Pattern, "a regular expression such as \"train|worker\"");

@@ -117,7 +117,20 @@ fn kernel(process: &Process) -> String {
     match process.proc.wchan.as_deref() {
         Some("0") | None if process.state == 'R' => "running".to_owned(),
         Some("0") | None => "-".to_owned(),
-        Some(function) => format!("in the kernel: {}", safe(function)),
+        Some(function) => {
+            let main = process
+                .proc
+                .threads
+                .iter()
+                .find(|thread| thread.tid == process.pid);
+            let call = main.and_then(|main| main.call.as_ref());
+            let call = call.map(|call| format!(" ({})", super::call::call(call)));
+            format!(
+                "in the kernel: {}{}",
+                safe(function),
+                call.unwrap_or_default()
+            )
+        }
     }
 }
 

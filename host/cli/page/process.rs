@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use model::{Process, Snapshot, Thread, Trace};
+use model::{MemoryFacts, Process, Snapshot, Thread, Trace};
 
 use super::text::{bold, safe};
 use super::tree::state_words;
-use super::{Notes, doing, gaps, table};
+use super::{Notes, call, connections, doing, gaps, process_facts, python, table};
 use crate::ui::Ui;
 
 /// Returns the page of `process` of `snapshot`.
@@ -29,8 +29,11 @@ pub(crate) fn process(snapshot: &Snapshot, process: &Process, ui: Ui) -> String 
             safe(&note.value.to_string())
         );
     }
+    for (name, value) in connections::locks(snapshot, process.identity) {
+        _ = writeln!(page, "  {name:<12} {value}");
+    }
     threads(&mut page, process, ui);
-    descriptors(&mut page, process, ui);
+    descriptors(&mut page, snapshot, process, ui);
     page.push_str(&gaps::section_of(snapshot, process.identity));
     page
 }
@@ -47,20 +50,11 @@ fn facts(page: &mut String, snapshot: &Snapshot, process: &Process) {
         &format!("{} ({})", state_words(process.state), process.state),
     );
     fact("parent", &process.ppid.to_string());
+    if let Some(words) = python::words(snapshot, process) {
+        fact("python", &words);
+    }
     if let Some(memory) = &process.memory {
-        let mut words = format!("{} resident", table::bytes(memory.rss_bytes));
-        for (name, value) in [
-            ("anonymous", memory.rss_anon_bytes),
-            ("file", memory.rss_file_bytes),
-            ("shared", memory.rss_shmem_bytes),
-            ("swapped", memory.swap_bytes),
-            ("at its peak", memory.peak_rss_bytes),
-        ] {
-            if let Some(value) = value {
-                _ = write!(words, ", {} {name}", table::bytes(value));
-            }
-        }
-        fact("memory", &words);
+        fact("memory", &memory_words(memory));
     }
     if let (Some(user), Some(system)) = (process.proc.utime_ticks, process.proc.stime_ticks) {
         let second = snapshot.machine.clock_ticks_per_second;
@@ -73,6 +67,12 @@ fn facts(page: &mut String, snapshot: &Snapshot, process: &Process) {
             ),
         );
     }
+    if let Some(words) = process_facts::scheduling(process) {
+        fact("scheduling", &words);
+    }
+    if let Some(words) = process_facts::identity(snapshot, process) {
+        fact("runs as", &words);
+    }
     for (name, value) in &process.distributed_environment {
         fact("environment", &format!("{}={}", safe(name), safe(value)));
     }
@@ -82,6 +82,29 @@ fn facts(page: &mut String, snapshot: &Snapshot, process: &Process) {
             &format!("{} ({})", safe(&redaction.place), safe(&redaction.pattern)),
         );
     }
+}
+
+fn memory_words(memory: &MemoryFacts) -> String {
+    let mut words = format!("{} resident", table::bytes(memory.rss_bytes));
+    for (name, value) in [
+        ("anonymous", memory.rss_anon_bytes),
+        ("file", memory.rss_file_bytes),
+        ("shared", memory.rss_shmem_bytes),
+        ("swapped", memory.swap_bytes),
+        ("at its peak", memory.peak_rss_bytes),
+        ("by its share", memory.pss_bytes),
+        ("its own", memory.uss_bytes),
+        ("locked", memory.locked_bytes.filter(|&bytes| bytes > 0)),
+        (
+            "in huge pages",
+            memory.hugetlb_bytes.filter(|&bytes| bytes > 0),
+        ),
+    ] {
+        if let Some(value) = value {
+            _ = write!(words, ", {} {name}", table::bytes(value));
+        }
+    }
+    words
 }
 
 fn threads(page: &mut String, process: &Process, ui: Ui) {
@@ -128,6 +151,7 @@ fn threads(page: &mut String, process: &Process, ui: Ui) {
 fn thread_title(thread: &Thread, trace: Option<&Trace>) -> String {
     let name = trace
         .and_then(|trace| trace.thread_name.as_deref())
+        .or(thread.comm_escaped.as_deref())
         .or(thread.comm.as_deref())
         .unwrap_or("?");
     let mut title = format!("thread {}  {}", thread.tid, safe(name));
@@ -137,7 +161,9 @@ fn thread_title(thread: &Thread, trace: Option<&Trace>) -> String {
     if let Some(wchan) = thread.wchan.as_deref().filter(|wchan| *wchan != "0") {
         _ = write!(title, " in {}", safe(wchan));
     }
-    if let Some(syscall) = &thread.syscall {
+    if let Some(call) = &thread.call {
+        _ = write!(title, "  {}", call::call(call));
+    } else if let Some(syscall) = &thread.syscall {
         _ = write!(
             title,
             "  system call {}",
@@ -164,12 +190,16 @@ fn frames(page: &mut String, trace: Option<&Trace>) {
     }
 }
 
-fn descriptors(page: &mut String, process: &Process, ui: Ui) {
+fn descriptors(page: &mut String, snapshot: &Snapshot, process: &Process, ui: Ui) {
     if process.proc.file_descriptors.is_empty() {
         return;
     }
     _ = writeln!(page, "\n{}", bold("descriptors", ui.color));
     for descriptor in &process.proc.file_descriptors {
-        _ = writeln!(page, "  {:>5}  {}", descriptor.fd, safe(&descriptor.target));
+        _ = write!(page, "  {:>5}  {}", descriptor.fd, safe(&descriptor.target));
+        if let Some(words) = connections::descriptor(snapshot, process, &descriptor.fd) {
+            _ = write!(page, "  ({words})");
+        }
+        page.push('\n');
     }
 }

@@ -43,7 +43,7 @@ fn a_process(
     })
 }
 
-fn snapshot() -> Snapshot {
+pub(super) fn snapshot() -> Snapshot {
     let mut rank_0 = a_process(
         101,
         100,

@@ -52,6 +52,9 @@ pub struct Gap {
     /// What to do so that it can be read next time, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
+    /// The right that is lacking, by the name that `taskscope doctor` gives it, such as `kernel_stacks`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub right: Option<Box<str>>,
     /// What is missing: a file below `/proc/PID` such as `environ`, `fd` or `task/*/stack`; `python_stack`;
     /// `cgroup/memory.max`; `cycles`.
     pub what: String,
@@ -66,6 +69,7 @@ impl Gap {
             detail: None,
             process: None,
             remedy: None,
+            right: None,
             what: what.into(),
         }
     }

@@ -5,31 +5,52 @@
 //! (a test in `snapshot.rs` keeps it so). New fields are optional; a reader ignores what it does not know.
 
 mod annotation;
+mod cgroup;
+mod credentials;
 mod finding;
 mod gap;
 mod ipc;
 mod machine;
+mod mount;
+mod namespaces;
 mod plugin_outcome;
+mod pressure;
 mod process;
 mod process_id;
+mod scheduling;
 mod snapshot;
 mod stack_table;
+mod system_call;
 mod task;
 mod timestamp;
 mod trace;
 
 pub use annotation::{Annotation, Target, Value};
+pub use cgroup::{
+    CgroupCpu, CgroupIo, CgroupLevel, CgroupLimits, CgroupMemory, CgroupPids, CpuLimit, Limit,
+    MemoryLimit, PidsLimit,
+};
+pub use credentials::{Credentials, SeccompMode};
 pub use finding::{Evidence, Finding, Severity};
 pub use gap::{Gap, GapCode};
-pub use ipc::{Endpoint, Ipc, Owner};
+pub use ipc::{
+    Endpoint, EndpointKind, Eventfd, FileLock, Futex, FutexOwnerSource, Ipc, LockWaiter, Owner,
+    PipeEnd, PipeFacts, SharedFile, SharedMapping, SysvKind, SysvObject, TcpFacts, UnixFacts,
+};
 pub use machine::{Cgroup, Filesystem, MachineFacts, SharedMemory};
+pub use mount::{Mount, MountPurpose};
+pub use namespaces::NamespaceSet;
 pub use plugin_outcome::{OutcomeKind, PluginOutcome};
+pub use pressure::{Pressure, Stall};
 pub use process::{
-    FileDescriptor, MemoryFacts, ProcFacts, Process, Redaction, StackSourceName, Stacks, Thread,
+    CutText, EnvironmentSource, FileDescriptor, MemoryFacts, ProcFacts, Process, Redaction,
+    StackSourceName, Stacks, Thread,
 };
 pub use process_id::{ParseProcessIdError, ProcessId};
+pub use scheduling::{Scheduling, SchedulingPolicy};
 pub use snapshot::{Capture, SCHEMA_VERSION, ScopeFacts, ScopeKind, Snapshot, SnapshotId, Trigger};
 pub use stack_table::{FrameEntry, StackTable};
+pub use system_call::{CallTimeout, SystemCall};
 pub use task::{ParseTaskPathError, Task, TaskPath};
 pub use timestamp::Timestamp;
 pub use trace::{Frame, LocalVariable, Trace};

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
-    Annotation, Cgroup, Filesystem, Finding, Gap, Ipc, MachineFacts, PluginOutcome, Process,
-    ProcessId, Task, Timestamp,
+    Annotation, Cgroup, Filesystem, Finding, Gap, Ipc, MachineFacts, NamespaceSet, PluginOutcome,
+    Process, ProcessId, Task, Timestamp,
 };
 
 /// The `schema_version` of snapshots and indices that we write. We read every `1.x`.
@@ -40,6 +40,9 @@ pub struct Snapshot {
     /// The machine.
     #[serde(default)]
     pub machine: MachineFacts,
+    /// Distinct sets of namespaces of the processes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<NamespaceSet>,
     /// How each plugin's call went.
     #[serde(default)]
     pub plugins: Vec<PluginOutcome>,
@@ -69,11 +72,16 @@ impl Snapshot {
 pub struct Capture {
     /// When everything was read.
     pub completed_at: Timestamp,
-    /// User and system CPU time of the collector and its helpers for this capture, milliseconds.
+    /// User and system CPU time for this capture, milliseconds: of the collector's process while it discovered and captured (its
+    /// other threads included) and of its helpers, by their CPU clocks (`clock_getcpuclockid(3)`). Helpers that ended meanwhile are not
+    /// counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ms: Option<f64>,
     /// From start to completion, milliseconds, by the monotonic clock.
     pub duration_ms: f64,
+    /// How many helper processes of the collector lived when the capture ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub helper_count: Option<u32>,
     /// Its identity; also the name of its object.
     pub id: SnapshotId,
     /// The interval in force, seconds; absent for a single snapshot.

@@ -68,10 +68,7 @@ pub(crate) fn process(process: &model::Process, ticks: u64) -> wit::Process {
         name: name(process),
         exe: process.exe.clone(),
         cmdline: process.cmdline.clone(),
-        uid: facts
-            .status
-            .get("Uid")
-            .and_then(|ids| ids.split_whitespace().next()?.parse().ok()),
+        uid: facts.credentials.as_ref().map(|ids| ids.real_uid),
         state: run_state(Some(process.state)),
         runtime: if process.python_candidate || process.pyspy.is_some() {
             wit::Runtime::Python

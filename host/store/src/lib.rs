@@ -16,6 +16,7 @@ mod key;
 mod location;
 mod object;
 mod open;
+mod probe;
 mod reader;
 mod spool;
 mod spool_handle;

@@ -110,6 +110,13 @@ impl Store {
             .map_err(|error| self.access("write", key, error))
     }
 
+    /// Deletes an object; one that is not there is fine.
+    pub(crate) async fn delete(&self, key: &str) -> Result<(), StoreError> {
+        let operator = self.writing().await?;
+        let deleted = operator.delete(key).await;
+        deleted.map_err(|error| self.access("delete", key, error))
+    }
+
     /// Returns which version of `key` is there.
     pub(crate) async fn look(&self, key: &str) -> Result<Seen, StoreError> {
         let operator = match self.reading().await {

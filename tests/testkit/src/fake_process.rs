@@ -280,6 +280,14 @@ impl FakeProcess {
         if let Some(exe) = &self.exe {
             link(directory, "exe", exe);
         }
+        fs::create_dir_all(directory.join("ns")).expect("a temporary folder can be written");
+        for (name, number) in NAMESPACES {
+            link(
+                directory,
+                &format!("ns/{name}"),
+                &format!("{name}:[{number}]"),
+            );
+        }
         self.write_descriptors(directory);
         for thread in self.threads.values() {
             let (stat, status) = (self.stat(thread), self.status(thread));
@@ -378,6 +386,17 @@ impl FakeProcess {
         status(&lines, &self.status_lines)
     }
 }
+
+/// Those that a kernel makes for its first process.
+const NAMESPACES: [(&str, u32); 7] = [
+    ("cgroup", 4_026_531_835),
+    ("ipc", 4_026_531_839),
+    ("mnt", 4_026_531_841),
+    ("net", 4_026_531_840),
+    ("pid", 4_026_531_836),
+    ("user", 4_026_531_837),
+    ("uts", 4_026_531_838),
+];
 
 fn state_text(state: char) -> String {
     let word = match state {

@@ -12,10 +12,10 @@ use super::{gaps_of, local, look, look_at, pids, process};
 use crate::{Scope, discover};
 
 /// A child that is killed and waited for with the value.
-struct Started(Child);
+pub(super) struct Started(Child);
 
 impl Started {
-    fn new(command: &mut Command) -> Self {
+    pub(super) fn new(command: &mut Command) -> Self {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::null());
         Self(command.spawn().unwrap())
     }
@@ -25,13 +25,23 @@ impl Started {
     }
 
     /// Runs `code`, after which the interpreter waits.
-    fn python(code: &str) -> Self {
+    pub(super) fn python(code: &str) -> Self {
         let code = format!("import sys, threading, ctypes\n{code}\nsys.stdin.read()");
         Self::new(Command::new(&newest_python().path).args(["-c", &code]))
     }
 
-    fn pid(&self) -> i32 {
+    pub(super) fn pid(&self) -> i32 {
         i32::try_from(self.0.id()).unwrap()
+    }
+
+    /// Writes to its standard input.
+    pub(super) fn write(&mut self, bytes: &[u8]) {
+        self.0.stdin.as_mut().unwrap().write_all(bytes).unwrap();
+    }
+
+    /// Kills it without waiting for it.
+    pub(super) fn kill(&mut self) {
+        self.0.kill().unwrap();
     }
 
     fn end(&mut self) {
@@ -50,7 +60,7 @@ fn own_pid() -> i32 {
     getpid().as_raw_nonzero().get()
 }
 
-fn is_root() -> bool {
+pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
@@ -235,10 +245,12 @@ fn what_another_user_may_not_read_is_denied_and_never_empty() {
     assert_eq!(python.proc.wchan, None, "a masked wait channel is unknown");
     let gaps = gaps_of(&snapshot, id.pid);
     for what in [
+        "cwd",
         "environ",
         "exe",
         "fd",
         "io",
+        "ns",
         "task/*/stack",
         "task/*/syscall",
         "task/*/wchan",
@@ -248,7 +260,7 @@ fn what_another_user_may_not_read_is_denied_and_never_empty() {
             "{what} is not in {gaps:?}"
         );
     }
-    assert_eq!(gaps.len(), 7, "{gaps:?}");
+    assert_eq!(gaps.len(), 9, "{gaps:?}");
     let remedies = snapshot.gaps.iter().filter_map(|gap| gap.remedy.as_deref());
     assert_eq!(
         remedies

@@ -250,16 +250,15 @@ fn files_that_this_kernel_does_not_have_are_unsupported() {
     let fake = trainer().process(105, |p| {
         p.ppid(100)
             .without("io")
-            .without("schedstat")
-            .thread(105, |t| t.without("syscall"))
+            .thread(105, |t| t.without("schedstat").without("syscall"))
     });
     let snapshot = look(&machine(&fake), 100);
     assert_eq!(
         gaps_of(&snapshot, 105),
         [
             ("io", GapCode::Unsupported, 1),
-            ("schedstat", GapCode::Unsupported, 1),
-            ("task/*/syscall", GapCode::Unsupported, 1)
+            ("task/*/syscall", GapCode::Unsupported, 1),
+            ("task/*/schedstat", GapCode::Unsupported, 1)
         ]
     );
 }

@@ -27,6 +27,7 @@ pub(crate) fn snapshot(ranks: i32) -> Snapshot {
         process.pyspy = Some(Stacks {
             source: StackSourceName::Embedded,
             traces: vec![trace(pid)],
+            version: None,
         });
         process.python_candidate = true;
         processes.push(process);
@@ -37,6 +38,7 @@ pub(crate) fn snapshot(ranks: i32) -> Snapshot {
             completed_at: stamp,
             cpu_ms: None,
             duration_ms: 1.5,
+            helper_count: None,
             id: SnapshotId { stamp, sequence: 7 },
             interval_s: None,
             missed_cycles: None,
@@ -55,6 +57,7 @@ pub(crate) fn snapshot(ranks: i32) -> Snapshot {
             clock_ticks_per_second: 100,
             ..MachineFacts::default()
         },
+        namespaces: Vec::new(),
         plugins: Vec::new(),
         processes,
         schema_version: model::SCHEMA_VERSION.to_owned(),
@@ -74,8 +77,10 @@ fn process(pid: i32, ppid: i32, cmdline: &[&str], environment: &[(&str, &str)]) 
             .iter()
             .map(|&argument| argument.to_owned())
             .collect(),
+        cmdline_cut: None,
         command: cmdline.join(" "),
         distributed_environment: environment.collect::<BTreeMap<_, _>>(),
+        environment_source: None,
         exe: None,
         identity: ProcessId {
             pid,
@@ -86,6 +91,7 @@ fn process(pid: i32, ppid: i32, cmdline: &[&str], environment: &[(&str, &str)]) 
             rss_bytes: 1 << 20,
             ..MemoryFacts::default()
         }),
+        namespaces: None,
         pid,
         ppid,
         proc: ProcFacts {
@@ -110,6 +116,7 @@ fn thread(tid: i32) -> Thread {
         tid,
         utime_ticks: Some(2),
         wchan: Some("futex_do_wait".to_owned()),
+        ..Thread::default()
     }
 }
 

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use model::{
-    Annotation, Capture, Cgroup, Endpoint, Evidence, FileDescriptor, Filesystem, Finding, Frame,
-    Gap, GapCode, Ipc, LocalVariable, MachineFacts, MemoryFacts, OutcomeKind, Owner, PluginOutcome,
-    ProcFacts, Process, ProcessId, Redaction, SCHEMA_VERSION, ScopeFacts, ScopeKind, Severity,
-    SharedMemory, Snapshot, SnapshotId, StackSourceName, Stacks, Target, Task, Thread, Timestamp,
-    Trace, Trigger, Value,
+    Annotation, CallTimeout, Capture, Cgroup, Credentials, CutText, Endpoint, EndpointKind,
+    EnvironmentSource, Eventfd, Evidence, FileDescriptor, FileLock, Filesystem, Finding, Frame,
+    Futex, FutexOwnerSource, Gap, GapCode, Ipc, LocalVariable, LockWaiter, MachineFacts,
+    MemoryFacts, NamespaceSet, OutcomeKind, Owner, PipeEnd, PipeFacts, PluginOutcome, ProcFacts,
+    Process, ProcessId, Redaction, SCHEMA_VERSION, Scheduling, SchedulingPolicy, ScopeFacts,
+    ScopeKind, SeccompMode, Severity, SharedFile, SharedMapping, SharedMemory, Snapshot,
+    SnapshotId, StackSourceName, Stacks, SystemCall, SysvKind, SysvObject, Target, Task, TcpFacts,
+    Thread, Timestamp, Trace, Trigger, UnixFacts, Value,
 };
 
 /// 2026-11-30T01:33:20Z.
@@ -41,6 +44,7 @@ pub(crate) fn snapshot(sequence: u64) -> Snapshot {
             completed_at: time(sequence),
             cpu_ms: Some(12.5),
             duration_ms: 57.515,
+            helper_count: Some(2),
             id: SnapshotId {
                 stamp: time(sequence),
                 sequence,
@@ -56,6 +60,7 @@ pub(crate) fn snapshot(sequence: u64) -> Snapshot {
             host_pressure: map(&[("cpu", "some avg10=21.00")]),
             path: Some("/sys/fs/cgroup/job".to_owned()),
             version: 2,
+            ..Cgroup::default()
         },
         collector_version: "0.1.0".to_owned(),
         filesystem: filesystem(),
@@ -69,13 +74,26 @@ pub(crate) fn snapshot(sequence: u64) -> Snapshot {
         ],
         ipc: Ipc {
             endpoints: vec![Endpoint {
-                owners: vec![Owner {
-                    fd: "1".to_owned(),
-                    identity: id,
-                    pid: id.pid,
-                }],
+                kind: Some(EndpointKind::Pipe),
+                owners: vec![owner(id)],
+                peer: Some("socket:[7]".to_owned()),
+                pipe: Some(PipeFacts {
+                    bytes_waiting: 65_536,
+                    capacity_bytes: 65_536,
+                    has_readers: Some(true),
+                    has_writers: Some(false),
+                }),
                 target: "pipe:[51628]".to_owned(),
+                tcp: Some(tcp()),
+                unix: Some(UnixFacts {
+                    path: Some("@name".to_owned()),
+                    receive_queue: Some(1),
+                    send_queue: Some(2),
+                    socket_type: "stream".to_owned(),
+                    state: "established".to_owned(),
+                }),
             }],
+            ..shared(id)
         },
         machine: MachineFacts {
             boot_id: Some("b0".to_owned()),
@@ -86,7 +104,18 @@ pub(crate) fn snapshot(sequence: u64) -> Snapshot {
             memory_available_bytes: Some(1),
             memory_total_bytes: Some(2),
             page_size_bytes: 4096,
+            ..MachineFacts::default()
         },
+        namespaces: vec![NamespaceSet {
+            cgroup: Some(1),
+            ipc: Some(2),
+            mnt: Some(3),
+            net: Some(4),
+            ours: true,
+            pid: Some(5),
+            user: Some(6),
+            uts: Some(7),
+        }],
         plugins: vec![PluginOutcome {
             annotations: 3,
             duration_us: Some(120),
@@ -108,31 +137,128 @@ pub(crate) fn snapshot(sequence: u64) -> Snapshot {
     }
 }
 
+fn owner(id: ProcessId) -> Owner {
+    Owner {
+        end: Some(PipeEnd::Write),
+        fd: "1".to_owned(),
+        identity: id,
+        pid: id.pid,
+    }
+}
+
+fn tcp() -> TcpFacts {
+    TcpFacts {
+        last_received_ms: Some(1),
+        last_sent_ms: Some(2),
+        local: "127.0.0.1:1".to_owned(),
+        receive_queue: 3,
+        remote: "127.0.0.1:2".to_owned(),
+        retransmits: 4,
+        send_queue: 5,
+        state: "established".to_owned(),
+        total_retransmits: Some(6),
+    }
+}
+
+fn shared(id: ProcessId) -> Ipc {
+    Ipc {
+        endpoints: Vec::new(),
+        eventfds: vec![Eventfd {
+            count: 1,
+            id: Some(2),
+            owners: vec![owner(id)],
+        }],
+        futexes: vec![Futex {
+            address: "0x7f0000001000".to_owned(),
+            expected: Some(2),
+            identity: id,
+            operation: "wait".to_owned(),
+            owner_source: Some(FutexOwnerSource::MutexField),
+            owner_tid: Some(4711),
+            private: true,
+            value: Some(2),
+            waiters: vec![4712],
+        }],
+        locks: vec![FileLock {
+            access: "WRITE".to_owned(),
+            class: "FLOCK".to_owned(),
+            device: Some("fe:00".to_owned()),
+            end: Some(9),
+            holder: Some(id),
+            holder_pid: Some(id.pid),
+            inode: Some(3),
+            owners: vec![owner(id)],
+            path: Some("/tmp/lock".to_owned()),
+            start: 0,
+            waiters: vec![LockWaiter {
+                access: "WRITE".to_owned(),
+                identity: Some(id),
+                pid: Some(id.pid),
+            }],
+        }],
+        shared_memory: vec![SharedFile {
+            inode: Some(4),
+            mapped: vec![SharedMapping {
+                bytes: 4096,
+                identity: id,
+            }],
+            name: "/memfd:x (deleted)".to_owned(),
+            owners: vec![owner(id)],
+            size_bytes: Some(4096),
+        }],
+        sysv: vec![SysvObject {
+            attached: Some(1),
+            bytes: Some(4096),
+            id: 5,
+            key: 0,
+            kind: SysvKind::SharedMemory,
+            members: Some(1),
+            users: vec![id],
+        }],
+    }
+}
+
 /// Returns a process with `threads` threads whose Python stacks have `depth` frames.
 pub(crate) fn process(id: ProcessId, threads: i32, depth: usize) -> Process {
     let tids = id.pid..id.pid + threads;
     Process {
         cgroup: vec!["0::/job".to_owned()],
         cmdline: vec!["python".to_owned(), "tr\u{e4}in.py".to_owned()],
+        cmdline_cut: Some(CutText {
+            bytes: 70_000,
+            hash: "cbf29ce484222325".to_owned(),
+        }),
         command: "python tr\u{e4}in.py".to_owned(),
         distributed_environment: map(&[("RANK", "0"), ("WORLD_SIZE", "4")]),
+        environment_source: Some(EnvironmentSource::FirstSight),
         exe: Some("/usr/bin/python3.11".to_owned()),
         identity: id,
         matches_pattern: true,
         memory: Some(MemoryFacts {
+            data_bytes: Some(7),
+            hugetlb_bytes: Some(8),
+            locked_bytes: Some(9),
+            page_table_bytes: Some(10),
             peak_rss_bytes: Some(1),
+            pinned_bytes: Some(11),
+            pss_bytes: Some(12),
             rss_anon_bytes: Some(2),
             rss_bytes: 3,
             rss_file_bytes: Some(4),
             rss_shmem_bytes: Some(5),
+            stack_bytes: Some(13),
             swap_bytes: Some(6),
+            uss_bytes: Some(14),
+            virtual_bytes: Some(15),
         }),
+        namespaces: Some(0),
         pid: id.pid,
         ppid: 1,
         proc: proc_facts(tids.clone().map(thread).collect()),
         pyspy: Some(Stacks {
             source: StackSourceName::Embedded,
             traces: tids.map(|tid| trace(id.pid, tid, depth)).collect(),
+            version: Some("3.11.7".to_owned()),
         }),
         python_candidate: true,
         redactions: vec![Redaction {
@@ -146,6 +272,19 @@ pub(crate) fn process(id: ProcessId, threads: i32, depth: usize) -> Process {
 
 fn proc_facts(threads: Vec<Thread>) -> ProcFacts {
     ProcFacts {
+        allowed_cpus: Some("0-1".to_owned()),
+        child_major_faults: Some(1),
+        child_minor_faults: Some(2),
+        core_dumping: Some(false),
+        credentials: Some(Credentials {
+            dumpable: Some(true),
+            effective_gid: 1,
+            effective_uid: 2,
+            no_new_privs: Some(true),
+            real_gid: 3,
+            real_uid: 4,
+            seccomp: Some(SeccompMode::Filter),
+        }),
         cstime_ticks: Some(1),
         cutime_ticks: Some(2),
         file_descriptors: vec![FileDescriptor {
@@ -153,13 +292,21 @@ fn proc_facts(threads: Vec<Thread>) -> ProcFacts {
             info: Some(map(&[("pos", "0"), ("flags", "01")])),
             target: "pipe:[51628]".to_owned(),
         }],
+        foreground_group: Some(4711),
         io: map(&[("rchar", "1"), ("wchar", "2")]),
         kernel_stack: vec!["[<0>] hrtimer_nanosleep+0xb5/0x130".to_owned()],
         limits: vec!["Max cpu time              unlimited".to_owned()],
+        major_faults: Some(3),
+        minor_faults: Some(4),
+        process_group: Some(4711),
+        processor: Some(1),
         schedstat: Some("220288793 159820367 52".to_owned()),
+        scheduling: Some(scheduling()),
+        session: Some(4711),
         status: map(&[("Name", "python"), ("State", "S (sleeping)")]),
         stime_ticks: Some(3),
         syscall: Some("230 0x1 0x1".to_owned()),
+        terminal: Some("pts/3".to_owned()),
         threads,
         utime_ticks: Some(4),
         wchan: Some("hrtimer_nanosleep".to_owned()),
@@ -168,14 +315,39 @@ fn proc_facts(threads: Vec<Thread>) -> ProcFacts {
 
 fn thread(tid: i32) -> Thread {
     Thread {
+        call: Some(SystemCall {
+            address: Some("0x7f2c8a0e5000".to_owned()),
+            fd: Some(1),
+            fd_target: Some("pipe:[51628]".to_owned()),
+            name: "futex".to_owned(),
+            operation: Some("FUTEX_WAIT_PRIVATE".to_owned()),
+            timeout: Some(CallTimeout::Set),
+            timeout_ms: Some(5),
+            waits_for: Some(-1),
+        }),
         comm: Some("python".to_owned()),
+        comm_escaped: Some("python\\xff".to_owned()),
         kernel_stack: vec!["[<0>] futex_wait+0x1/0x2".to_owned()],
+        major_faults: Some(1),
+        minor_faults: Some(2),
+        processor: Some(1),
+        schedstat: Some("220288793 159820367 52".to_owned()),
+        scheduling: Some(scheduling()),
         state: Some('S'),
         stime_ticks: Some(1),
         syscall: Some("running".to_owned()),
         tid,
         utime_ticks: Some(2),
         wchan: Some("0".to_owned()),
+    }
+}
+
+fn scheduling() -> Scheduling {
+    Scheduling {
+        nice: 5,
+        policy: SchedulingPolicy::Fifo,
+        priority: -51,
+        realtime_priority: Some(50),
     }
 }
 
@@ -261,6 +433,7 @@ fn filesystem() -> Filesystem {
             bytes_total: Some(16_384),
             path: "/dev/shm".to_owned(),
         },
+        ..Filesystem::default()
     }
 }
 
