@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use testkit::Sandbox;
 
-use crate::support::sandbox;
+use crate::support::{FILTERED, sandbox};
 
 fn right<'a>(report: &'a Value, name: &str) -> &'a Value {
     let mut rights = report["rights"].as_array().unwrap().iter();
@@ -105,24 +105,6 @@ fn a_process_that_is_not_there_is_an_error() {
     let output = output.exited(1);
     assert!(output.stderr.contains("there is no process"), "{output}");
 }
-
-/// Forbids two system calls to itself with EPERM, as a container's filter does, and becomes what it is told.
-const FILTERED: &str = r"
-import ctypes, os, struct, sys
-def word(code, yes, no, value): return struct.pack('HBBI', code, yes, no, value)
-program = word(0x20, 0, 0, 0)
-for call in (310 if os.uname().machine == 'x86_64' else 270, 438):
-    program += word(0x15, 0, 1, call) + word(0x06, 0, 0, 0x00050001)
-program += word(0x06, 0, 0, 0x7fff0000)
-kept = ctypes.create_string_buffer(program)
-class Program(ctypes.Structure):
-    _fields_ = [('length', ctypes.c_ushort), ('words', ctypes.c_void_p)]
-program = Program(len(program) // 8, ctypes.addressof(kept))
-libc = ctypes.CDLL(None)
-assert libc.prctl(38, 1, 0, 0, 0) == 0
-assert libc.prctl(22, 2, ctypes.byref(program), 0, 0) == 0
-os.execv(sys.argv[1], sys.argv[1:])
-";
 
 #[test]
 fn a_filter_of_system_calls_is_told_from_a_lack_of_rights() {

@@ -8,6 +8,7 @@
 
 mod architecture;
 mod doctor;
+mod environments;
 mod guards;
 mod harmless;
 mod job;
