@@ -12,6 +12,7 @@ mod environments;
 mod guards;
 mod harmless;
 mod job;
+mod plugins;
 mod read;
 mod run;
 mod settings;
