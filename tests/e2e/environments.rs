@@ -80,6 +80,40 @@ fn is_marked(snapshot: &Value, what: &str) -> bool {
     })
 }
 
+/// What a gap would call each value, and whether the value is the right one.
+fn right(process: &Value) -> [(&'static str, bool); 8] {
+    [
+        (
+            "python_stack",
+            process["pyspy"]["traces"][0]["frames"][0]["name"] == "wait_here",
+        ),
+        ("environ", process["distributed_environment"]["RANK"] == "5"),
+        (
+            "stack",
+            !process["proc"]["kernel_stack"]
+                .as_array()
+                .unwrap()
+                .is_empty(),
+        ),
+        (
+            "fd",
+            !process["proc"]["file_descriptors"]
+                .as_array()
+                .unwrap()
+                .is_empty(),
+        ),
+        ("io", !process["proc"]["io"].as_object().unwrap().is_empty()),
+        ("exe", process["exe"].is_string()),
+        (
+            "wchan",
+            process["proc"]["wchan"]
+                .as_str()
+                .is_some_and(|function| function != "0"),
+        ),
+        ("syscall", process["proc"]["syscall"].is_string()),
+    ]
+}
+
 #[test]
 fn from_every_place_each_value_is_right_or_marked() {
     // Where another user may reach it.
@@ -110,37 +144,7 @@ fn from_every_place_each_value_is_right_or_marked() {
             process["memory"]["rss_bytes"].as_u64().unwrap() > 1 << 20,
             "{name}"
         );
-        let right_or_marked = [
-            (
-                "python_stack",
-                process["pyspy"]["traces"][0]["frames"][0]["name"] == "wait_here",
-            ),
-            ("environ", process["distributed_environment"]["RANK"] == "5"),
-            (
-                "stack",
-                !process["proc"]["kernel_stack"]
-                    .as_array()
-                    .unwrap()
-                    .is_empty(),
-            ),
-            (
-                "fd",
-                !process["proc"]["file_descriptors"]
-                    .as_array()
-                    .unwrap()
-                    .is_empty(),
-            ),
-            ("io", !process["proc"]["io"].as_object().unwrap().is_empty()),
-            ("exe", process["exe"].is_string()),
-            (
-                "wchan",
-                process["proc"]["wchan"]
-                    .as_str()
-                    .is_some_and(|function| function != "0"),
-            ),
-            ("syscall", process["proc"]["syscall"].is_string()),
-        ];
-        for (what, is_right) in right_or_marked {
+        for (what, is_right) in right(process) {
             assert_ne!(
                 is_right,
                 is_marked(&snapshot, what),
