@@ -42,15 +42,19 @@ impl Job {
         i32::try_from(self.0.id()).unwrap()
     }
 
-    /// Looks until `found` is there, and returns it with the snapshot it is of.
+    /// Looks until `found` is there twice running, and returns the second with its snapshot.
+    ///
+    /// A look is not of one instant: the first may have seen one process before a step of the job
+    /// and the next process after it. What it found had happened when the second look began.
     #[track_caller]
     fn until<T>(&self, found: impl Fn(&Snapshot) -> Option<T>) -> (T, Snapshot) {
         let machine = local();
         let mut result = None;
         wait_until(DEADLINE, || {
+            let seen_before = result.is_some();
             let snapshot = look(&machine, self.pid());
             result = found(&snapshot).map(|found| (found, snapshot));
-            result.is_some()
+            seen_before && result.is_some()
         });
         result.unwrap()
     }
