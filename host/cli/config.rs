@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(test)]
+pub(crate) use file::parse;
 pub(crate) use file::{Loaded, load};
 pub(crate) use values::{Allowance, Pattern, Size, Span};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use capture::{Machine, Options, Scope, StackSettings, StackSource};
 use model::{ProcessId, Task};
-use plugin::{About, ComponentSource, Entry, Plugins};
+use plugin::{About, Plugins};
 use store::{Location, Place, SpoolSettings, Store, Summary, Writer};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::warn;
@@ -17,15 +17,13 @@ use crate::args::{LookArgs, WatchArgs};
 use crate::clock::Clock;
 use crate::collect::{self, FINISH_GRACE, Request};
 use crate::commands::World;
-use crate::config::{EnricherEntry, Loaded, ScopeChoice, StackChoice};
+use crate::config::{Loaded, ScopeChoice, StackChoice};
+use crate::enrichers::enrichers;
 use crate::environment;
 use crate::names::Names;
 use crate::outcome::Refusal;
 use crate::pipeline::{Eye, Line};
 
-/// The plugin that runs when the settings name none, and what of the environment it may see.
-const DEFAULT_ENRICHER: &str = "torchrun-ranks";
-const BUILTIN: &str = "builtin:";
 /// How long finding a free attempt may take before 0 is taken.
 const OPEN_DEADLINE: Duration = Duration::from_secs(5);
 /// How long a command that a person waits for gives plugins to compile, and stores to answer.
@@ -237,72 +235,6 @@ pub(crate) fn machine(look: &LookArgs, loaded: &Loaded) -> Machine {
         root(&look.cgroup_root, "/sys/fs/cgroup"),
         stacks,
     )
-}
-
-/// Returns the enrichers that the settings ask for: the default one, and the entries, which add or replace by name.
-pub(crate) fn enrichers(loaded: &Loaded) -> anyhow::Result<Vec<Entry>> {
-    let settings = &loaded.settings;
-    let mut chosen: Vec<EnricherEntry> = Vec::new();
-    if settings
-        .enricher
-        .iter()
-        .all(|entry| entry.name != DEFAULT_ENRICHER)
-    {
-        chosen.push(EnricherEntry::builtin(DEFAULT_ENRICHER));
-    }
-    for entry in &settings.enricher {
-        anyhow::ensure!(
-            chosen.iter().all(|other| other.name != entry.name),
-            "two [[enricher]] entries are called `{}`; give each a name of its own",
-            entry.name
-        );
-        chosen.push(entry.clone());
-    }
-    chosen
-        .iter()
-        .filter(|entry| entry.enabled)
-        .map(|entry| plugin_entry(entry, loaded))
-        .collect()
-}
-
-fn plugin_entry(entry: &EnricherEntry, loaded: &Loaded) -> anyhow::Result<Entry> {
-    let plugins = &loaded.settings.plugins;
-    let wasm = entry
-        .wasm
-        .clone()
-        .unwrap_or_else(|| format!("{BUILTIN}{}", entry.name));
-    let builtin = wasm.strip_prefix(BUILTIN);
-    if let Some(name) = builtin {
-        let known = plugin::builtins();
-        anyhow::ensure!(
-            known.contains(&name),
-            "[[enricher]] `{}`: there is no built-in plugin `{name}`; give `wasm` a path, or one of {}",
-            entry.name,
-            known
-                .iter()
-                .map(|name| format!("`{BUILTIN}{name}`"))
-                .collect::<Vec<_>>()
-                .join(", ")
-        );
-    }
-    let granted = &entry.permissions.environment;
-    let environment = match (builtin, granted.is_empty()) {
-        // Ours may see all that was captured, which is the allow-list already.
-        (Some(_), true) => vec!["*".to_owned()],
-        _ => granted.clone(),
-    };
-    Ok(Entry {
-        instance: entry.name.clone(),
-        component: match builtin {
-            Some(name) => ComponentSource::Builtin(name.to_owned()),
-            None => ComponentSource::File(loaded.directory().join(&wasm)),
-        },
-        config_json: serde_json::to_string(&entry.config.clone().unwrap_or_default())?,
-        environment,
-        memory_bytes: entry.limits.memory.unwrap_or(plugins.memory).bytes(),
-        deadline: entry.limits.deadline.unwrap_or(plugins.deadline).duration(),
-        sha256: entry.sha256.clone(),
-    })
 }
 
 /// The parts of a line while its store is not open yet.

@@ -1,11 +1,13 @@
-//! Plugins that crash or never answer: a line on stderr, an entry under `plugins`, nothing else.
+//! Plugins: what the built-in ones say, and what those cost that crash or never answer.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use testkit::DEADLINE;
+use testkit::{DEADLINE, newest_python};
 
-use crate::support::{sandbox, wait_for_snapshot};
+use crate::support::{process, sandbox, wait_for_snapshot};
+
+const TERM: i32 = 15;
 
 /// The guest that misbehaves as its settings say, which the build script of `host/plugin` builds with the others.
 fn misbehaving() -> PathBuf {
@@ -59,4 +61,44 @@ fn a_plugin_that_crashes_or_loops_costs_a_line_and_an_entry() {
         (1, 1),
         "{output}"
     );
+}
+
+#[test]
+fn settings_of_the_capture_reach_the_tags_and_the_focus_scores() {
+    let sandbox = sandbox();
+    sandbox.write(
+        "collector.toml",
+        "[capture]\nprocess-pattern = \"train[.]py\"\nfocus-files = [\"train.py\"]\n\
+         [[enricher]]\nname = \"process-tags\"\nconfig = { rules = [{ tag = \"reader\", name = \"^cat$\" }] }\n",
+    );
+    let script = "import subprocess, time
+child = subprocess.Popen(['cat'], stdin=subprocess.PIPE)  # it ends with us
+def deeper(call):
+    call()
+deeper(lambda: time.sleep(1000))
+";
+    sandbox.write("train.py", script);
+    let python = newest_python().path.to_str().unwrap();
+    let running = sandbox.spawn(["run", "--interval", "300ms", "--", python, "train.py"]);
+    let note = |snapshot: &Value, command: &str, key: &str| {
+        let identity = process(snapshot, command)?["identity"].clone();
+        let mut notes = snapshot["annotations"].as_array().unwrap().iter();
+        let found = notes.find(|it| it["target"]["process"] == identity && it["key"] == key)?;
+        Some(found["value"]["text"].as_str().unwrap().to_owned())
+    };
+    let seen = wait_for_snapshot(&sandbox, |it| {
+        note(it, "cat", "tag").is_some()
+            && note(it, "train.py", "focus-files/hottest-line")
+                .is_some_and(|line| line.contains(":5 "))
+    });
+    assert_eq!(note(&seen, "train.py", "tag").unwrap(), "process-pattern");
+    assert_eq!(note(&seen, "cat", "tag").unwrap(), "reader");
+    let line = note(&seen, "train.py", "focus-files/hottest-line").unwrap();
+    assert!(line.ends_with("train.py:5 <lambda>"), "{line}");
+    let mut notes = seen["annotations"].as_array().unwrap().iter();
+    let scored = |it: &&Value| it["target"]["stack"].is_object() || it["target"]["stack"].is_u64();
+    let score = notes.find(|it| it["key"] == "score" && scored(it)).unwrap();
+    assert_eq!(score["value"]["number"], 1.0);
+    running.signal(TERM);
+    let _ = running.wait(DEADLINE).killed_by(TERM);
 }

@@ -11,6 +11,8 @@ fn the_defaults_can_be_used_and_shown() {
     exit 0
     --- stderr
     [taskscope] plugin torchrun-ranks: torchrun-ranks 0.1.0
+    [taskscope] plugin process-tags: process-tags 0.1.0
+    [taskscope] plugin focus-files: focus-files 0.1.0
     [taskscope] no settings file; the defaults: all settings can be used
     ");
     let page = sandbox.run(["config", "show"]).success().stdout;

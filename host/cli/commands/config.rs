@@ -8,9 +8,10 @@ use plugin::{About, Plugins};
 
 use crate::commands::World;
 use crate::config::{self, Loaded};
+use crate::enrichers::enrichers;
 use crate::outcome::{Outcome, Refusal};
 use crate::page::table;
-use crate::session::{self, LOAD_DEADLINE};
+use crate::session::LOAD_DEADLINE;
 use crate::ui;
 
 /// Check the settings, or show each with its value and where it came from
@@ -49,7 +50,7 @@ pub(crate) fn run(args: &ConfigArgs, world: &World) -> anyhow::Result<Outcome> {
 
 fn check(loaded: &Loaded) -> anyhow::Result<Outcome> {
     crate::root::location(None, loaded)?;
-    let entries = session::enrichers(loaded).context(Refusal::Settings)?;
+    let entries = enrichers(loaded).context(Refusal::Settings)?;
     let about = About {
         task: "check".to_owned(),
         node: "check".to_owned(),

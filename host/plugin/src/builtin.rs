@@ -1,6 +1,7 @@
 //! The plugins inside the binary.
 
-const NAMES: &[&str] = &["torchrun-ranks"];
+/// In the order in which they run without settings: what follows may use what was said before.
+const NAMES: &[&str] = &["torchrun-ranks", "process-tags", "focus-files"];
 
 /// Returns the names of the plugins that are built in, for [`crate::ComponentSource::Builtin`].
 pub fn builtins() -> &'static [&'static str] {
@@ -10,6 +11,8 @@ pub fn builtins() -> &'static [&'static str] {
 /// Returns the component of the built-in plugin `name`.
 pub(crate) fn component(name: &str) -> Option<&'static [u8]> {
     match name {
+        "focus-files" => Some(include_bytes!(env!("PLUGIN_FOCUS_FILES"))),
+        "process-tags" => Some(include_bytes!(env!("PLUGIN_PROCESS_TAGS"))),
         "torchrun-ranks" => Some(include_bytes!(env!("PLUGIN_TORCHRUN_RANKS"))),
         _ => None,
     }

@@ -78,8 +78,17 @@ pub(crate) fn process(process: &model::Process, ticks: u64) -> wit::Process {
         thread_count: count(facts.threads.len()),
         cpu_ms: cpu_ms(facts.utime_ticks, facts.stime_ticks, ticks),
         rss_bytes: process.memory.as_ref().map(|memory| memory.rss_bytes),
-        attributes: Vec::new(),
+        attributes: attributes(process),
     }
+}
+
+/// What the record has no field for.
+fn attributes(process: &model::Process) -> Vec<wit::Attribute> {
+    let matches = process.matches_pattern.then(|| wit::Attribute {
+        key: "matches-pattern".to_owned(),
+        value: "true".to_owned(),
+    });
+    matches.into_iter().collect()
 }
 
 /// The name of the main thread, else what status says, else the program.

@@ -444,7 +444,7 @@ async fn what_is_no_plugin_is_said_as_that() {
         ),
         (
             ComponentSource::Builtin("ranks".to_owned()),
-            "there is no built-in plugin `ranks`; built in: torchrun-ranks",
+            "there is no built-in plugin `ranks`; built in: torchrun-ranks, process-tags, focus-files",
         ),
     ];
     let entry = |(number, (component, _)): (usize, &(ComponentSource, &str))| Entry {

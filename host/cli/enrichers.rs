@@ -1,0 +1,158 @@
+//! Which enrichers run: the built-in ones, and what `[[enricher]]` adds, replaces or takes away.
+
+use std::collections::BTreeMap;
+
+use plugin::{ComponentSource, Entry};
+
+use crate::config::{CaptureSettings, EnricherEntry, Loaded};
+
+/// What `wasm` of a built-in plugin begins with.
+const BUILTIN: &str = "builtin:";
+
+/// Returns the enrichers that the settings ask for: those that are built in, and the entries, which add to them or, with
+/// the same name, replace them.
+pub(crate) fn enrichers(loaded: &Loaded) -> anyhow::Result<Vec<Entry>> {
+    let entries = &loaded.settings.enricher;
+    let mut chosen: Vec<EnricherEntry> = plugin::builtins()
+        .iter()
+        .map(|name| {
+            let own = entries.iter().find(|entry| entry.name == *name);
+            own.cloned().unwrap_or_else(|| EnricherEntry::builtin(name))
+        })
+        .collect();
+    for (index, entry) in entries.iter().enumerate() {
+        anyhow::ensure!(
+            entries[..index]
+                .iter()
+                .all(|other| other.name != entry.name),
+            "two [[enricher]] entries are called `{}`; give each a name of its own",
+            entry.name
+        );
+        if chosen.iter().all(|other| other.name != entry.name) {
+            chosen.push(entry.clone());
+        }
+    }
+    chosen
+        .iter()
+        .filter(|entry| entry.enabled)
+        .map(|entry| plugin_entry(entry, loaded))
+        .collect()
+}
+
+fn plugin_entry(entry: &EnricherEntry, loaded: &Loaded) -> anyhow::Result<Entry> {
+    let plugins = &loaded.settings.plugins;
+    let wasm = entry
+        .wasm
+        .clone()
+        .unwrap_or_else(|| format!("{BUILTIN}{}", entry.name));
+    let builtin = wasm.strip_prefix(BUILTIN);
+    if let Some(name) = builtin {
+        let known = plugin::builtins();
+        anyhow::ensure!(
+            known.contains(&name),
+            "[[enricher]] `{}`: there is no built-in plugin `{name}`; give `wasm` a path, or one of {}",
+            entry.name,
+            known
+                .iter()
+                .map(|name| format!("`{BUILTIN}{name}`"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        );
+    }
+    let granted = &entry.permissions.environment;
+    let environment = match (builtin, granted.is_empty()) {
+        // Ours may see all that was captured, which is the allow-list already.
+        (Some(_), true) => vec!["*".to_owned()],
+        _ => granted.clone(),
+    };
+    Ok(Entry {
+        instance: entry.name.clone(),
+        component: match builtin {
+            Some(name) => ComponentSource::Builtin(name.to_owned()),
+            None => ComponentSource::File(loaded.directory().join(&wasm)),
+        },
+        config_json: config_json(entry, builtin, &loaded.settings.capture)?,
+        environment,
+        memory_bytes: entry.limits.memory.unwrap_or(plugins.memory).bytes(),
+        deadline: entry.limits.deadline.unwrap_or(plugins.deadline).duration(),
+        sha256: entry.sha256.clone(),
+    })
+}
+
+/// The `config` of an entry as JSON. focus-files is told what `[capture]` says, unless the entry says otherwise;
+/// process-tags sees in each process whether the pattern matches.
+fn config_json(
+    entry: &EnricherEntry,
+    builtin: Option<&str>,
+    capture: &CaptureSettings,
+) -> anyhow::Result<String> {
+    let mut config: BTreeMap<String, serde_json::Value> = BTreeMap::new();
+    if builtin == Some("focus-files") {
+        let files = serde_json::to_value(&capture.focus_files)?;
+        config.insert("focus-files".to_owned(), files);
+    }
+    for (key, value) in entry.config.iter().flatten() {
+        config.insert(key.clone(), serde_json::to_value(value)?);
+    }
+    Ok(serde_json::to_string(&config)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config;
+
+    fn chosen(text: &str) -> anyhow::Result<Vec<Entry>> {
+        enrichers(&config::parse(text, Path::new("collector.toml")).unwrap())
+    }
+
+    fn names(text: &str) -> Vec<String> {
+        let entries = chosen(text).unwrap().into_iter();
+        entries.map(|entry| entry.instance).collect()
+    }
+
+    #[test]
+    fn entries_add_replace_and_take_away() {
+        let all = ["torchrun-ranks", "process-tags", "focus-files"];
+        assert_eq!(names(""), all);
+        let more = "[[enricher]]\nname = \"mine\"\nwasm = \"mine.wasm\"\n";
+        assert_eq!(names(more), [all[0], all[1], all[2], "mine"]);
+        let fewer = "[[enricher]]\nname = \"process-tags\"\nenabled = false\n";
+        assert_eq!(names(fewer), [all[0], all[2]]);
+        let replaced = "[[enricher]]\nname = \"focus-files\"\nwasm = \"mine.wasm\"\n";
+        assert_eq!(names(replaced), all);
+        let replaced = chosen(replaced).unwrap();
+        assert!(matches!(replaced[2].component, ComponentSource::File(_)));
+        assert_eq!(replaced[2].config_json, "{}");
+    }
+
+    #[test]
+    fn the_files_in_focus_reach_the_plugin_unless_its_entry_names_others() {
+        let capture = "[capture]\nfocus-files = [\"train.py\"]\n";
+        let config = |text: &str| chosen(text).unwrap()[2].config_json.clone();
+        assert_eq!(config(""), r#"{"focus-files":[]}"#);
+        assert_eq!(config(capture), r#"{"focus-files":["train.py"]}"#);
+        let entry =
+            "[[enricher]]\nname = \"focus-files\"\nconfig = { focus-files = [\"other.py\"] }\n";
+        let both = capture.to_owned() + entry;
+        assert_eq!(config(&both), r#"{"focus-files":["other.py"]}"#);
+    }
+
+    #[test]
+    fn two_entries_with_one_name_are_refused() {
+        let entry = "[[enricher]]\nname = \"mine\"\nwasm = \"mine.wasm\"\n";
+        let error = chosen(&entry.repeat(2)).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "two [[enricher]] entries are called `mine`; give each a name of its own"
+        );
+        let unknown = "[[enricher]]\nname = \"mine\"\n";
+        let error = chosen(unknown).unwrap_err().to_string();
+        assert!(
+            error.contains("`builtin:torchrun-ranks`, `builtin:process-tags`"),
+            "{error}"
+        );
+    }
+}
