@@ -10,7 +10,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
-use crate::pipeline::{Cause, look};
+use crate::ledger::Ledger;
+use crate::pipeline::{Kept, look};
 use crate::session::Opening;
 
 /// How long a turn that is under way may go on once the task has ended.
@@ -34,22 +35,21 @@ pub(crate) enum Request {
 /// Runs until it is told to stop or until nobody can ask any more.
 pub(crate) async fn collect(
     opening: Opening,
-    interval: Duration,
+    mut ledger: Ledger,
     mut requests: UnboundedReceiver<Request>,
 ) -> Summary {
-    let mut schedule = Schedule::new(Instant::now(), interval);
-    let start = Cause {
-        trigger: Trigger::Start,
-        interval: Some(interval),
-        missed_cycles: 0,
-    };
+    let mut schedule = Schedule::new(Instant::now(), ledger.interval());
+    let start = ledger.begin(Trigger::Start, 0, Instant::now());
     let (eye, clock) = (opening.eye.clone(), opening.clock);
     let hurry = opening.plugins.hurry();
     // The task may be short: look while the store is still being opened.
     let (first, mut line) = tokio::join!(look(&eye, start, clock), opening.open());
     let mut next = None;
     let mut end = match first {
-        Ok(snapshot) => drive(line.keep(snapshot), &mut requests, &mut next, &hurry).await,
+        Ok(snapshot) => {
+            let turn = line.keep(snapshot);
+            drive(turn, &mut ledger, &mut requests, &mut next, &hurry).await
+        }
         Err(error) => {
             note(&error);
             None
@@ -67,28 +67,25 @@ pub(crate) async fn collect(
                 () = sleep_until(schedule.due()) => Trigger::Interval,
             },
         };
-        let missed_cycles = schedule.take_missed();
-        let turn = line.turn(Cause {
-            trigger,
-            interval: Some(interval),
-            missed_cycles,
-        });
+        let cause = ledger.begin(trigger, schedule.take_missed(), Instant::now());
+        let turn = line.turn(cause);
         if end.is_some() {
             finish(turn).await;
             continue;
         }
-        end = drive(turn, &mut requests, &mut next, &hurry).await;
+        end = drive(turn, &mut ledger, &mut requests, &mut next, &hurry).await;
         if trigger == Trigger::Interval {
-            schedule.advance(Instant::now());
+            schedule.advance(Instant::now(), ledger.interval());
         }
     }
     line.writer.close(CLOSE_GRACE).await
 }
 
-/// Runs one turn to its end while taking requests; returns the request to end, if it came. From then on the turn has
-/// [`TURN_GRACE`] and is then given up.
-async fn drive<T>(
-    turn: impl Future<Output = anyhow::Result<T>>,
+/// Runs one turn to its end while taking requests, and books it; returns the request to end, if it came. From then on the
+/// turn has [`TURN_GRACE`] and is then given up.
+async fn drive(
+    turn: impl Future<Output = anyhow::Result<Kept>>,
+    ledger: &mut Ledger,
     requests: &mut UnboundedReceiver<Request>,
     next: &mut Option<Trigger>,
     hurry: &Hurry,
@@ -98,6 +95,7 @@ async fn drive<T>(
         tokio::select! {
             biased;
             done = &mut turn => {
+                ledger.end(done.as_ref().ok(), Instant::now());
                 if let Err(error) = done {
                     note(&error);
                 }
@@ -138,8 +136,8 @@ fn note(error: &anyhow::Error) {
     }
 }
 
-/// When the next cycle is due. Deadlines are the start plus whole intervals, whatever a cycle takes; those that pass
-/// while a cycle is at work are missed, not caught up.
+/// When the next cycle is due. Deadlines are whole intervals apart, whatever a cycle takes; those that pass while a cycle
+/// is at work are missed, not caught up.
 #[derive(Debug)]
 struct Schedule {
     due: Instant,
@@ -160,8 +158,9 @@ impl Schedule {
         self.due
     }
 
-    /// Moves on after the cycle that was due, at `now`.
-    fn advance(&mut self, now: Instant) {
+    /// Moves on after the cycle that was due, at `now`, by the `interval` in force from here on.
+    fn advance(&mut self, now: Instant, interval: Duration) {
+        self.interval = interval;
         self.due += self.interval;
         let late = now.saturating_duration_since(self.due);
         if late > Duration::ZERO {
@@ -187,7 +186,7 @@ mod tests {
     fn cycles_in_time_keep_to_the_deadlines() {
         let start = Instant::now();
         let mut schedule = Schedule::new(start, SECOND);
-        schedule.advance(start + SECOND + SECOND / 2);
+        schedule.advance(start + SECOND + SECOND / 2, SECOND);
         assert_eq!(
             (schedule.due(), schedule.take_missed()),
             (start + 2 * SECOND, 0)
@@ -198,15 +197,26 @@ mod tests {
     fn deadlines_that_passed_are_missed_and_counted_once() {
         let start = Instant::now();
         let mut schedule = Schedule::new(start, SECOND);
-        schedule.advance(start + 4 * SECOND + SECOND / 2); // due at 1; 2, 3 and 4 passed meanwhile
+        schedule.advance(start + 4 * SECOND + SECOND / 2, SECOND); // due at 1; 2, 3 and 4 passed meanwhile
         assert_eq!(
             (schedule.due(), schedule.take_missed()),
             (start + 5 * SECOND, 3)
         );
-        schedule.advance(start + 5 * SECOND);
+        schedule.advance(start + 5 * SECOND, SECOND);
         assert_eq!(
             (schedule.due(), schedule.take_missed()),
             (start + 6 * SECOND, 0)
+        );
+    }
+
+    #[test]
+    fn a_longer_interval_counts_from_the_deadline_that_was_due() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(start, SECOND);
+        schedule.advance(start + SECOND + SECOND / 2, 3 * SECOND);
+        assert_eq!(
+            (schedule.due(), schedule.take_missed()),
+            (start + 4 * SECOND, 0)
         );
     }
 }

@@ -6,6 +6,8 @@ mod collect;
 mod commands;
 mod config;
 mod environment;
+mod governor;
+mod ledger;
 mod names;
 mod outcome;
 mod page;

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use capture::{Machine, Options, Scope, StackSettings, StackSource};
-use model::{ProcessId, Task};
+use model::{Detail, ProcessId, Task};
 use plugin::{About, ComponentSource, Entry, Plugins};
 use store::{Location, Place, SpoolSettings, Store, Summary, Writer};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::time::Instant;
 use tracing::warn;
 
 use crate::args::{LookArgs, WatchArgs};
@@ -19,6 +20,7 @@ use crate::collect::{self, FINISH_GRACE, Request};
 use crate::commands::World;
 use crate::config::{EnricherEntry, Loaded, ScopeChoice, StackChoice};
 use crate::environment;
+use crate::ledger::{Ledger, Pace};
 use crate::names::Names;
 use crate::outcome::Refusal;
 use crate::pipeline::{Eye, Line};
@@ -37,7 +39,7 @@ pub(crate) struct Session {
     pub(crate) loaded: Loaded,
     pub(crate) names: Names,
     pub(crate) location: Location,
-    pub(crate) interval: Duration,
+    pub(crate) pace: Pace,
     look: LookArgs,
     clock: Clock,
 }
@@ -55,15 +57,12 @@ impl Session {
         let now = world.clock.now();
         let names = Names::of(args.name.as_deref(), name, program, now)?;
         let location = crate::root::location(args.store.as_deref(), &loaded)?;
-        let interval = args
-            .interval
-            .unwrap_or(settings.capture.interval)
-            .duration();
+        let pace = pace(args, &loaded);
         enrichers(&loaded).context(Refusal::Settings)?;
         Ok(Self {
             names,
             location,
-            interval,
+            pace,
             look: args.look.clone(),
             clock: world.clock,
             loaded,
@@ -189,6 +188,30 @@ impl Session {
             Writer::open(store, place, task.clone(), focus_files, self.spool()).await,
             task,
         )
+    }
+}
+
+/// Returns how often to look. An interval that is set is kept, whatever it costs; else the budget rules.
+fn pace(args: &WatchArgs, loaded: &Loaded) -> Pace {
+    let capture = &loaded.settings.capture;
+    let set = args
+        .interval
+        .or_else(|| loaded.sets("capture.interval").then_some(capture.interval));
+    if let Some(interval) = set {
+        return Pace {
+            budget: None,
+            interval: interval.duration(),
+        };
+    }
+    let differs = |level: &Detail| match level {
+        Detail::WithoutSharedMemory => capture.shared_memory.bytes().is_some(),
+        Detail::WithoutPythonStacks => capture.stacks.source != StackChoice::Off,
+        _ => true,
+    };
+    let levels = Detail::ALL.into_iter().filter(differs).collect();
+    Pace {
+        budget: Some((capture.budget.percent(), levels)),
+        interval: args.default_interval.unwrap_or(capture.interval).duration(),
     }
 }
 
@@ -348,7 +371,9 @@ impl Collector {
                     return warn!("Nothing is collected: the event loop cannot start: {error}.");
                 }
             };
-            let (interval, clock) = (session.interval, session.clock);
+            let clock = session.clock;
+            let meter = eye.machine.meter();
+            let ledger = Ledger::new(session.pace.clone(), meter, Instant::now());
             let plugins = session.plugins();
             let opening = Opening {
                 eye: Arc::new(Mutex::new(eye)),
@@ -356,7 +381,7 @@ impl Collector {
                 session,
                 clock,
             };
-            let summary = runtime.block_on(collect::collect(opening, interval, receiver));
+            let summary = runtime.block_on(collect::collect(opening, ledger, receiver));
             _ = sender.send(summary);
             runtime.shutdown_background(); // a capture that hangs must not hold us up
         };
