@@ -51,9 +51,13 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "ROOT")]
     pub(crate) store: Option<String>,
 
-    /// The time between two snapshots, such as 30s or 2m
+    /// The time between two snapshots, such as 30s or 2m [default: 2m, and longer where the `budget` setting needs it]
     #[arg(long, value_name = "DURATION")]
     pub(crate) interval: Option<Span>,
+
+    /// The interval where none is set, for tests
+    #[arg(long, hide = true, value_name = "DURATION")]
+    pub(crate) default_interval: Option<Span>,
 
     /// The task's name, or flow/run/step/task
     #[arg(long, value_name = "PATH")]

@@ -10,15 +10,16 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
-use crate::pipeline::{Cause, look};
+use crate::ledger::Ledger;
+use crate::pipeline::{Kept, look};
 use crate::session::Opening;
 
 /// How long a turn that is under way may go on once the task has ended.
 const TURN_GRACE: Duration = Duration::from_secs(2);
+/// And how long where the task lives on and nobody waits for its exit: the last snapshot is worth more than a quick end.
+const STOP_GRACE: Duration = Duration::from_secs(10);
 /// How long the last writes may take once the task has ended.
 const CLOSE_GRACE: Duration = Duration::from_secs(3);
-/// The two together, and a little: how long an exit may be held up at most.
-pub(crate) const FINISH_GRACE: Duration = Duration::from_secs(6);
 
 /// What the collector is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,25 +32,44 @@ pub(crate) enum Request {
     Stop,
 }
 
+impl Request {
+    /// How long a turn may go on after this.
+    fn turn_grace(self) -> Duration {
+        match self {
+            Self::TaskEnded => TURN_GRACE,
+            Self::Snapshot(_) | Self::Stop => STOP_GRACE,
+        }
+    }
+
+    /// How long the end may be held up at most: the turn under way, at a stop the one that was asked for too, the last
+    /// writes, and a little.
+    pub(crate) fn finish_grace(self) -> Duration {
+        let turns = match self {
+            Self::TaskEnded => 1,
+            Self::Snapshot(_) | Self::Stop => 2,
+        };
+        self.turn_grace() * turns + CLOSE_GRACE + Duration::from_secs(1)
+    }
+}
+
 /// Runs until it is told to stop or until nobody can ask any more.
 pub(crate) async fn collect(
     opening: Opening,
-    interval: Duration,
+    mut ledger: Ledger,
     mut requests: UnboundedReceiver<Request>,
 ) -> Summary {
-    let mut schedule = Schedule::new(Instant::now(), interval);
-    let start = Cause {
-        trigger: Trigger::Start,
-        interval: Some(interval),
-        missed_cycles: 0,
-    };
+    let mut schedule = Schedule::new(Instant::now(), ledger.interval());
+    let start = ledger.begin(Trigger::Start, 0, Instant::now());
     let (eye, clock) = (opening.eye.clone(), opening.clock);
     let hurry = opening.plugins.hurry();
     // The task may be short: look while the store is still being opened.
     let (first, mut line) = tokio::join!(look(&eye, start, clock), opening.open());
     let mut next = None;
     let mut end = match first {
-        Ok(snapshot) => drive(line.keep(snapshot), &mut requests, &mut next, &hurry).await,
+        Ok(snapshot) => {
+            let turn = line.keep(snapshot);
+            drive(turn, &mut ledger, &mut requests, &mut next, &hurry).await
+        }
         Err(error) => {
             note(&error);
             None
@@ -67,28 +87,25 @@ pub(crate) async fn collect(
                 () = sleep_until(schedule.due()) => Trigger::Interval,
             },
         };
-        let missed_cycles = schedule.take_missed();
-        let turn = line.turn(Cause {
-            trigger,
-            interval: Some(interval),
-            missed_cycles,
-        });
-        if end.is_some() {
-            finish(turn).await;
+        let cause = ledger.begin(trigger, schedule.take_missed(), Instant::now());
+        let turn = line.turn(cause);
+        if let Some(end) = end {
+            finish(turn, end).await;
             continue;
         }
-        end = drive(turn, &mut requests, &mut next, &hurry).await;
+        end = drive(turn, &mut ledger, &mut requests, &mut next, &hurry).await;
         if trigger == Trigger::Interval {
-            schedule.advance(Instant::now());
+            schedule.advance(Instant::now(), ledger.interval());
         }
     }
     line.writer.close(CLOSE_GRACE).await
 }
 
-/// Runs one turn to its end while taking requests; returns the request to end, if it came. From then on the turn has
-/// [`TURN_GRACE`] and is then given up.
-async fn drive<T>(
-    turn: impl Future<Output = anyhow::Result<T>>,
+/// Runs one turn to its end while taking requests, and books it; returns the request to end, if it came. From then on the
+/// turn has the time that the request allows and is then given up.
+async fn drive(
+    turn: impl Future<Output = anyhow::Result<Kept>>,
+    ledger: &mut Ledger,
     requests: &mut UnboundedReceiver<Request>,
     next: &mut Option<Trigger>,
     hurry: &Hurry,
@@ -98,6 +115,7 @@ async fn drive<T>(
         tokio::select! {
             biased;
             done = &mut turn => {
+                ledger.end(done.as_ref().ok(), Instant::now());
                 if let Err(error) = done {
                     note(&error);
                 }
@@ -106,22 +124,21 @@ async fn drive<T>(
             request = requests.recv() => match request {
                 Some(Request::Snapshot(trigger)) => *next = Some(trigger),
                 end => {
-                    if end == Some(Request::TaskEnded) {
-                        hurry.up(); // its exit is not held up by a compiler
-                    }
-                    finish(turn).await;
-                    return Some(end.unwrap_or(Request::Stop));
+                    hurry.up(); // an end is not held up by a compiler
+                    let end = end.unwrap_or(Request::Stop);
+                    finish(turn, end).await;
+                    return Some(end);
                 }
             },
         }
     }
 }
 
-/// Gives a turn [`TURN_GRACE`], the task having ended.
-async fn finish<T>(turn: impl Future<Output = anyhow::Result<T>>) {
-    match timeout(TURN_GRACE, turn).await {
+/// Gives a turn as long as `end` allows.
+async fn finish<T>(turn: impl Future<Output = anyhow::Result<T>>, end: Request) {
+    match timeout(end.turn_grace(), turn).await {
         Ok(Err(error)) => debug!("{error:#}"),
-        Err(_) => warn!("The task ended while a snapshot was being taken; that snapshot is lost."),
+        Err(_) => warn!("The end came while a snapshot was being taken; that snapshot is lost."),
         Ok(Ok(_)) => {}
     }
 }
@@ -138,8 +155,8 @@ fn note(error: &anyhow::Error) {
     }
 }
 
-/// When the next cycle is due. Deadlines are the start plus whole intervals, whatever a cycle takes; those that pass
-/// while a cycle is at work are missed, not caught up.
+/// When the next cycle is due. Deadlines are whole intervals apart, whatever a cycle takes; those that pass while a cycle
+/// is at work are missed, not caught up.
 #[derive(Debug)]
 struct Schedule {
     due: Instant,
@@ -160,8 +177,9 @@ impl Schedule {
         self.due
     }
 
-    /// Moves on after the cycle that was due, at `now`.
-    fn advance(&mut self, now: Instant) {
+    /// Moves on after the cycle that was due, at `now`, by the `interval` in force from here on.
+    fn advance(&mut self, now: Instant, interval: Duration) {
+        self.interval = interval;
         self.due += self.interval;
         let late = now.saturating_duration_since(self.due);
         if late > Duration::ZERO {
@@ -187,7 +205,7 @@ mod tests {
     fn cycles_in_time_keep_to_the_deadlines() {
         let start = Instant::now();
         let mut schedule = Schedule::new(start, SECOND);
-        schedule.advance(start + SECOND + SECOND / 2);
+        schedule.advance(start + SECOND + SECOND / 2, SECOND);
         assert_eq!(
             (schedule.due(), schedule.take_missed()),
             (start + 2 * SECOND, 0)
@@ -198,15 +216,26 @@ mod tests {
     fn deadlines_that_passed_are_missed_and_counted_once() {
         let start = Instant::now();
         let mut schedule = Schedule::new(start, SECOND);
-        schedule.advance(start + 4 * SECOND + SECOND / 2); // due at 1; 2, 3 and 4 passed meanwhile
+        schedule.advance(start + 4 * SECOND + SECOND / 2, SECOND); // due at 1; 2, 3 and 4 passed meanwhile
         assert_eq!(
             (schedule.due(), schedule.take_missed()),
             (start + 5 * SECOND, 3)
         );
-        schedule.advance(start + 5 * SECOND);
+        schedule.advance(start + 5 * SECOND, SECOND);
         assert_eq!(
             (schedule.due(), schedule.take_missed()),
             (start + 6 * SECOND, 0)
+        );
+    }
+
+    #[test]
+    fn a_longer_interval_counts_from_the_deadline_that_was_due() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(start, SECOND);
+        schedule.advance(start + SECOND + SECOND / 2, 3 * SECOND);
+        assert_eq!(
+            (schedule.due(), schedule.take_missed()),
+            (start + 4 * SECOND, 0)
         );
     }
 }

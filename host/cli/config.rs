@@ -2,7 +2,7 @@
 //!
 //! Unknown keys, wrong types and impossible values are refused with file, line and caret before a task starts.
 
-mod file;
+pub(crate) mod file;
 mod values;
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(test)]
 pub(crate) use file::parse;
 pub(crate) use file::{Loaded, load};
-pub(crate) use values::{Allowance, Pattern, Size, Span};
+pub(crate) use values::{Allowance, Pattern, Share, Size, Span};
 
 /// All settings, as in `collector.toml`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -43,6 +43,7 @@ pub(crate) struct CaptureSettings {
     pub(crate) focus_files: Vec<String>,
     pub(crate) environment: Vec<String>,
     pub(crate) redact: Vec<Pattern>,
+    pub(crate) budget: Share,
     pub(crate) shared_memory: Allowance,
     pub(crate) stacks: StackChoices,
 }
@@ -169,6 +170,7 @@ impl Default for CaptureSettings {
             focus_files: Vec::new(),
             environment: Vec::new(),
             redact: Vec::new(),
+            budget: Share::ONE_PERCENT,
             shared_memory: Allowance::Off,
             stacks: StackChoices::default(),
         }

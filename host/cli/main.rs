@@ -7,6 +7,8 @@ mod commands;
 mod config;
 mod enrichers;
 mod environment;
+mod governor;
+mod ledger;
 mod names;
 mod outcome;
 mod page;

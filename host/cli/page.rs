@@ -2,6 +2,7 @@
 
 mod call;
 mod connections;
+mod cost;
 mod doing;
 mod gaps;
 mod process;
@@ -41,6 +42,7 @@ pub(crate) fn overview(snapshot: &Snapshot, heading: &Heading, ui: Ui) -> String
     page.push_str(&tree::tree(snapshot, ui));
     plugins(&mut page, snapshot);
     page.push_str(&gaps::section(snapshot));
+    page.push_str(&cost::line(snapshot));
     page
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use capture::{Machine, Moment, Options, Scope};
-use model::{Gap, GapCode, Snapshot, SnapshotId, Trigger};
+use model::{Gap, GapCode, Snapshot, SnapshotId, Spending, Trigger};
 use plugin::Plugins;
-use store::Writer;
+use store::{Fate, Writer};
 
 use crate::clock::Clock;
 
@@ -37,21 +37,34 @@ pub(crate) struct Cause {
     pub(crate) trigger: Trigger,
     pub(crate) interval: Option<Duration>,
     pub(crate) missed_cycles: u64,
+    /// What has been spent before it, and how much is looked at; none for a single snapshot.
+    pub(crate) spending: Option<Spending>,
+}
+
+/// A snapshot that was kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    pub(crate) id: SnapshotId,
+    /// Its size as compressed for the store; nothing where it is lost.
+    pub(crate) written_bytes: Option<u64>,
 }
 
 impl Line {
     /// One turn of the loop: look, ask the plugins, keep.
-    pub(crate) async fn turn(&mut self, cause: Cause) -> anyhow::Result<SnapshotId> {
+    pub(crate) async fn turn(&mut self, cause: Cause) -> anyhow::Result<Kept> {
         let snapshot = look(&self.eye, cause, self.clock).await?;
         self.keep(snapshot).await
     }
 
     /// The second half of a turn, for a snapshot that was taken before the store was open.
-    pub(crate) async fn keep(&mut self, mut snapshot: Snapshot) -> anyhow::Result<SnapshotId> {
+    pub(crate) async fn keep(&mut self, mut snapshot: Snapshot) -> anyhow::Result<Kept> {
         snapshot.number(self.task.clone(), self.writer.next_sequence());
         let snapshot = self.plugins.enrich(snapshot, PATIENCE).await;
-        self.writer.write(&snapshot, self.clock.now()).await;
-        Ok(snapshot.capture.id)
+        let written = self.writer.write(&snapshot, self.clock.now()).await;
+        Ok(Kept {
+            id: snapshot.capture.id,
+            written_bytes: (written.fate != Fate::Lost).then_some(written.size_bytes),
+        })
     }
 }
 
@@ -85,11 +98,13 @@ impl Eye {
         let moment = Moment {
             sequence: 0,
             trigger: cause.trigger,
+            detail: cause.spending.map(|it| it.detail).unwrap_or_default(),
             now,
             interval: cause.interval,
             missed_cycles: cause.interval.map(|_| cause.missed_cycles),
         };
         let mut snapshot = capture::capture(&self.machine, &self.options, &targets, &moment);
+        snapshot.capture.spending = cause.spending;
         if let Ok(count @ 1..) = u32::try_from(cause.missed_cycles) {
             let detail = "earlier cycles were still at work when these were due";
             snapshot.gaps.push(Gap {

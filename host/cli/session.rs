@@ -7,19 +7,21 @@ use std::time::Duration;
 
 use anyhow::Context;
 use capture::{Machine, Options, Scope, StackSettings, StackSource};
-use model::{ProcessId, Task};
+use model::{Detail, ProcessId, Task};
 use plugin::{About, Plugins};
 use store::{Location, Place, SpoolSettings, Store, Summary, Writer};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::time::Instant;
 use tracing::warn;
 
 use crate::args::{LookArgs, WatchArgs};
 use crate::clock::Clock;
-use crate::collect::{self, FINISH_GRACE, Request};
+use crate::collect::{self, Request};
 use crate::commands::World;
 use crate::config::{Loaded, ScopeChoice, StackChoice};
 use crate::enrichers::enrichers;
 use crate::environment;
+use crate::ledger::{Ledger, Pace};
 use crate::names::Names;
 use crate::outcome::Refusal;
 use crate::pipeline::{Eye, Line};
@@ -35,7 +37,7 @@ pub(crate) struct Session {
     pub(crate) loaded: Loaded,
     pub(crate) names: Names,
     pub(crate) location: Location,
-    pub(crate) interval: Duration,
+    pub(crate) pace: Pace,
     look: LookArgs,
     clock: Clock,
 }
@@ -53,15 +55,12 @@ impl Session {
         let now = world.clock.now();
         let names = Names::of(args.name.as_deref(), name, program, now)?;
         let location = crate::root::location(args.store.as_deref(), &loaded)?;
-        let interval = args
-            .interval
-            .unwrap_or(settings.capture.interval)
-            .duration();
+        let pace = pace(args, &loaded);
         enrichers(&loaded).context(Refusal::Settings)?;
         Ok(Self {
             names,
             location,
-            interval,
+            pace,
             look: args.look.clone(),
             clock: world.clock,
             loaded,
@@ -190,6 +189,30 @@ impl Session {
     }
 }
 
+/// Returns how often to look. An interval that is set is kept, whatever it costs; else the budget rules.
+fn pace(args: &WatchArgs, loaded: &Loaded) -> Pace {
+    let capture = &loaded.settings.capture;
+    let set = args
+        .interval
+        .or_else(|| loaded.sets("capture.interval").then_some(capture.interval));
+    if let Some(interval) = set {
+        return Pace {
+            budget: None,
+            interval: interval.duration(),
+        };
+    }
+    let differs = |level: &Detail| match level {
+        Detail::WithoutSharedMemory => capture.shared_memory.bytes().is_some(),
+        Detail::WithoutPythonStacks => capture.stacks.source != StackChoice::Off,
+        _ => true,
+    };
+    let levels = Detail::ALL.into_iter().filter(differs).collect();
+    Pace {
+        budget: Some((capture.budget.percent(), levels)),
+        interval: args.default_interval.unwrap_or(capture.interval).duration(),
+    }
+}
+
 /// The per-user state directory (XDG base directory specification), else the temp directory.
 fn state_directory() -> PathBuf {
     let home = || environment::os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
@@ -280,7 +303,9 @@ impl Collector {
                     return warn!("Nothing is collected: the event loop cannot start: {error}.");
                 }
             };
-            let (interval, clock) = (session.interval, session.clock);
+            let clock = session.clock;
+            let meter = eye.machine.meter();
+            let ledger = Ledger::new(session.pace.clone(), meter, Instant::now());
             let plugins = session.plugins();
             let opening = Opening {
                 eye: Arc::new(Mutex::new(eye)),
@@ -288,7 +313,7 @@ impl Collector {
                 session,
                 clock,
             };
-            let summary = runtime.block_on(collect::collect(opening, interval, receiver));
+            let summary = runtime.block_on(collect::collect(opening, ledger, receiver));
             _ = sender.send(summary);
             runtime.shutdown_background(); // a capture that hangs must not hold us up
         };
@@ -309,6 +334,6 @@ impl Collector {
     /// Waits until what was seen is written, for a bounded time. `None`: it failed or did not finish.
     pub(crate) fn finish(self, end: Request) -> Option<Summary> {
         self.request(end);
-        self.done.recv_timeout(FINISH_GRACE).ok()
+        self.done.recv_timeout(end.finish_grace()).ok()
     }
 }

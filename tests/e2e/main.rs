@@ -7,6 +7,7 @@
 )]
 
 mod architecture;
+mod budget;
 mod doctor;
 mod environments;
 mod guards;

@@ -91,7 +91,7 @@ fn bad_usage_and_settings_are_refused_before_the_task_starts() {
     [taskscope]   |
     [taskscope] 2 | intervall = "2m"
     [taskscope]   | ^^^^^^^^^
-    [taskscope] unknown field `intervall`, expected one of `interval`, `scope`, `process-pattern`, `focus-files`, `environment`, `redact`, `shared-memory`, `stacks`
+    [taskscope] unknown field `intervall`, expected one of `interval`, `scope`, `process-pattern`, `focus-files`, `environment`, `redact`, `budget`, `shared-memory`, `stacks`
     "#);
 }
 

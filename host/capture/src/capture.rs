@@ -6,14 +6,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use model::{
-    Capture, Gap, GapCode, NamespaceSet, Process, ProcessId, SCHEMA_VERSION, Snapshot, SnapshotId,
-    Stacks, Task, Timestamp, Trigger,
+    Capture, Detail, Gap, GapCode, Ipc, NamespaceSet, Process, ProcessId, SCHEMA_VERSION, Snapshot,
+    SnapshotId, Stacks, Task, Timestamp, Trigger,
 };
 use regex::Regex;
 
 use crate::cost::CpuClocks;
 use crate::discover::Targets;
-use crate::gaps::GapList;
 use crate::image::{Asked, Image};
 use crate::machine::Machine;
 use crate::proc::reader::open_process;
@@ -24,7 +23,7 @@ use crate::python::Python;
 use crate::redact::Redactor;
 use crate::stacks::Wanted;
 use crate::turns::Chosen;
-use crate::{cgroup, filesystem, ipc, machine_facts, rights};
+use crate::{cgroup, filesystem, ipc, left_out, machine_facts, rights};
 
 /// What stays the same from snapshot to snapshot.
 #[derive(Clone, Debug)]
@@ -52,6 +51,8 @@ pub struct Moment {
     pub sequence: u64,
     /// What caused it.
     pub trigger: Trigger,
+    /// How much is looked at; what is left out is a gap `skipped` of each kind.
+    pub detail: Detail,
     /// When the discovery of its targets began.
     pub now: Timestamp,
     /// The interval in force.
@@ -70,15 +71,16 @@ pub fn capture(
     moment: &Moment,
 ) -> Snapshot {
     let mut reader = Reader::new();
-    let mut gaps = GapList::of_machine();
-    let (images, later) = images(machine, options, targets);
-    let wanted = wanted(&images);
+    let (images, later) = images(machine, options, targets, moment.detail);
+    let mut gaps = left_out::gaps(moment.detail, options, &images);
+    let wanted = wanted(&images, moment.detail);
     let blocked = blocked_stacks(&images);
     let deadline = Instant::now() + machine.stack_timeout;
     // Stacks take longest: they are read while we read the rest.
     let (mut snapshot, stacks) = thread::scope(|scope| {
         let stacks = scope.spawn(|| machine.stacks.read(&wanted, deadline));
         let mut look = Look {
+            detail: moment.detail,
             gaps: targets.gaps.clone(),
             later,
             machine,
@@ -93,7 +95,10 @@ pub fn capture(
             .collect();
         let namespaces = look.namespaces.finish();
         let mut found = look.gaps;
-        let ipc = ipc::read(machine, &processes, &mut reader, &mut found, &mut gaps);
+        let mut ipc = Ipc::default();
+        if moment.detail < Detail::WithoutConnections {
+            ipc = ipc::read(machine, &processes, &mut reader, &mut found, &mut gaps);
+        }
         let root = (targets.scope.root, processes.as_slice());
         let filesystem = filesystem::read(machine, root, &mut gaps, &mut found);
         let snapshot = Snapshot {
@@ -129,9 +134,13 @@ fn images(
     machine: &Machine,
     options: &Options,
     targets: &Targets,
+    detail: Detail,
 ) -> (Vec<Image>, BTreeMap<ProcessId, Gap>) {
     machine.sights.keep(&targets.processes);
-    let Chosen { now, later } = shared_memory(machine, options, targets);
+    let Chosen { now, later } = match detail {
+        Detail::Full => shared_memory(machine, options, targets),
+        _ => Chosen::default(),
+    };
     let asked = Asked {
         known: machine.sights.known(),
         rollups: now,
@@ -160,7 +169,10 @@ fn our_namespaces(machine: &Machine) -> Option<NamespaceSet> {
     namespaces::read(own.as_fd(), "ns").ok()
 }
 
-fn wanted(images: &[Image]) -> Vec<Wanted> {
+fn wanted(images: &[Image], detail: Detail) -> Vec<Wanted> {
+    if detail >= Detail::WithoutPythonStacks {
+        return Vec::new();
+    }
     let readable = images
         .iter()
         .filter(|image| !image.is_blocked && image.python() != Python::No);
@@ -218,6 +230,7 @@ fn began(moment: &Moment) -> Capture {
         interval_s: moment.interval.map(|interval| interval.as_secs_f64()),
         missed_cycles: moment.missed_cycles,
         sequence: moment.sequence,
+        spending: None,
         started_at: moment.now,
         trigger: Some(moment.trigger),
     }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
+use crate::stacks::Register;
+
 /// CPU time used so far.
 #[derive(Clone, Debug)]
 pub(crate) struct CpuClocks {
@@ -35,6 +37,36 @@ impl CpuClocks {
             now.checked_sub(then).unwrap_or(now)
         });
         Some(ours + helpers.sum::<Duration>())
+    }
+}
+
+/// Adds up the CPU time of our process and its helpers, from the start of our process on. What a helper uses between the last
+/// reading and its end is not seen.
+#[derive(Debug)]
+pub struct Meter {
+    last: CpuClocks,
+    register: Register,
+    total: Duration,
+}
+
+impl Meter {
+    pub(crate) fn new(register: Register) -> Self {
+        Self {
+            last: CpuClocks {
+                helpers: BTreeMap::new(),
+                ours: Some(Duration::ZERO),
+            },
+            register,
+            total: Duration::ZERO,
+        }
+    }
+
+    /// Returns all that was used so far; nothing where the kernel does not tell.
+    pub fn read(&mut self) -> Option<Duration> {
+        let now = CpuClocks::read(&self.register.pids());
+        self.total += now.since(&self.last)?;
+        self.last = now;
+        Some(self.total)
     }
 }
 

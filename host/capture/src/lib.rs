@@ -41,6 +41,7 @@ mod rights;
 
 mod error;
 mod gaps;
+mod left_out;
 
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -49,6 +50,7 @@ pub mod fuzzing;
 mod tests;
 
 pub use capture::{Moment, Options, capture};
+pub use cost::Meter;
 pub use discover::{Targets, discover};
 pub use error::CaptureError;
 pub use machine::Machine;

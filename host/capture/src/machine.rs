@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use model::{GapCode, ProcessId};
 
+use crate::cost::Meter;
 use crate::error::{CaptureError, gap_code, malformed};
 use crate::filesystem::Asker;
 use crate::hierarchy::{self, Hierarchy};
@@ -98,6 +99,11 @@ impl Machine {
             }),
             Err(source) => Err(CaptureError::Unreadable { path, source }),
         }
+    }
+
+    /// Returns a meter of the CPU time that our process and the helpers of this machine use.
+    pub fn meter(&self) -> Meter {
+        Meter::new(self.stacks.register())
     }
 
     /// Ends the helper processes, within about a second.

@@ -5,7 +5,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use model::{
-    Credentials, EnvironmentSource, Gap, GapCode, MemoryFacts, ProcFacts, Process, ProcessId,
+    Credentials, Detail, EnvironmentSource, Gap, GapCode, MemoryFacts, ProcFacts, Process,
+    ProcessId,
 };
 
 use crate::call;
@@ -24,6 +25,7 @@ use crate::redact::Redactor;
 
 /// Looks at processes one after the other.
 pub(crate) struct Look<'a> {
+    pub(crate) detail: Detail,
     pub(crate) gaps: Vec<Gap>,
     /// Gaps that were known before, by process.
     pub(crate) later: BTreeMap<ProcessId, Gap>,
@@ -197,8 +199,8 @@ impl Look<'_> {
         let read = reader.read(directory, "cgroup").map(text::lines);
         files.cgroup = gaps.keep("cgroup", read).unwrap_or_default();
         files.cgroup.sort();
-        facts.file_descriptors = descriptors::read(reader, directory, kind, gaps);
-        facts.threads = threads::read(reader, directory, gaps);
+        facts.file_descriptors = descriptors::read(reader, directory, kind, self.detail, gaps);
+        facts.threads = threads::read(reader, directory, self.detail, gaps);
         call::name_targets(&mut facts.threads, &facts.file_descriptors);
     }
 

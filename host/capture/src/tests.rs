@@ -5,6 +5,7 @@ mod connections;
 mod discovery;
 mod explained;
 mod file_systems;
+mod left_out;
 mod live;
 mod recorded;
 mod snapshot;
@@ -12,7 +13,7 @@ mod snapshot;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use model::{Gap, GapCode, Process, Snapshot, Task, Timestamp, Trigger};
+use model::{Detail, Gap, GapCode, Process, Snapshot, Task, Timestamp, Trigger};
 use testkit::FakeMachine;
 
 use crate::{
@@ -58,6 +59,7 @@ fn moment() -> Moment {
     Moment {
         sequence: 7,
         trigger: Trigger::Interval,
+        detail: Detail::Full,
         now: Timestamp::from_microseconds(1_796_000_000_000_000).unwrap(),
         interval: Some(Duration::from_mins(2)),
         missed_cycles: None,

@@ -50,6 +50,7 @@ pub(crate) fn run(args: &SnapshotArgs, world: &World) -> anyhow::Result<Outcome>
         name: args.name.clone(),
         look: args.look.clone(),
         interval: None,
+        ..WatchArgs::default()
     };
     let program = OsString::from(format!("pid-{}", args.pid));
     let session = Session::new(&watch, loaded, &program, world)?;
@@ -60,6 +61,7 @@ pub(crate) fn run(args: &SnapshotArgs, world: &World) -> anyhow::Result<Outcome>
         trigger: Trigger::Requested,
         interval: None,
         missed_cycles: 0,
+        spending: None,
     };
     let mut plugins = session.plugins();
     let snapshot = eye.look(cause, world.clock)?;
@@ -86,7 +88,7 @@ pub(crate) fn run(args: &SnapshotArgs, world: &World) -> anyhow::Result<Outcome>
             task,
             clock: world.clock,
         };
-        let id = line.keep(snapshot).await?;
+        let id = line.keep(snapshot).await?.id;
         let written = line.writer.close(LOAD_DEADLINE).await;
         ui::say(&format!(
             "snapshot {id} of {} in {}",

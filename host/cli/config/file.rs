@@ -87,6 +87,16 @@ impl Loaded {
             .collect()
     }
 
+    /// Returns whether the file sets `key`, a dotted name.
+    pub(crate) fn sets(&self, key: &str) -> bool {
+        let mut parts = key.split('.');
+        let mut found = parts.next().and_then(|part| self.table.get(part));
+        for part in parts {
+            found = found.and_then(|value| value.get(part));
+        }
+        found.is_some()
+    }
+
     /// Returns the directory that relative paths in the file are relative to.
     pub(crate) fn directory(&self) -> PathBuf {
         let parent = self.file.as_deref().and_then(Path::parent);
@@ -97,13 +107,8 @@ impl Loaded {
     }
 
     fn origin(&self, key: &str) -> String {
-        let mut parts = key.split('.');
-        let mut found = parts.next().and_then(|part| self.table.get(part));
-        for part in parts {
-            found = found.and_then(|value| value.get(part));
-        }
-        match (found, &self.file) {
-            (Some(_), Some(file)) => file.display().to_string(),
+        match (self.sets(key), &self.file) {
+            (true, Some(file)) => file.display().to_string(),
             _ => "default".to_owned(),
         }
     }

@@ -81,7 +81,7 @@ fn an_unknown_key_is_shown_where_it_stands() {
       |
     2 | intervall = "2m"
       | ^^^^^^^^^
-    unknown field `intervall`, expected one of `interval`, `scope`, `process-pattern`, `focus-files`, `environment`, `redact`, `shared-memory`, `stacks`
+    unknown field `intervall`, expected one of `interval`, `scope`, `process-pattern`, `focus-files`, `environment`, `redact`, `budget`, `shared-memory`, `stacks`
     "#);
 }
 
@@ -121,6 +121,48 @@ fn impossible_durations_are_refused() {
             "{bad} was accepted"
         );
     }
+}
+
+#[test]
+fn a_budget_is_a_share_of_one_core_with_its_sign() {
+    for (text, percent) in [("1%", 1.0), ("0.5 %", 0.5), ("100%", 100.0), (".01%", 0.01)] {
+        let loaded = file::parse(&format!("[capture]\nbudget = \"{text}\"\n"), Path::new("x"));
+        let budget = loaded.unwrap().settings.capture.budget;
+        assert!((budget.percent() - percent).abs() < 1e-9, "{text}");
+    }
+    for bad in [
+        "0%",
+        "-1%",
+        "-0%",
+        "1",
+        "%",
+        " %",
+        "nan%",
+        "inf%",
+        "101%",
+        "1e-9%",
+        "1%%",
+        "1 percent",
+        "",
+    ] {
+        let text = format!("[capture]\nbudget = \"{bad}\"\n");
+        let error = file::parse(&text, Path::new("x"));
+        assert!(error.is_err(), "{bad} was accepted");
+    }
+    insta::assert_snapshot!(refused("[capture]\nbudget = \"1\"\n"), @r#"
+    collector.toml: TOML parse error at line 2, column 10
+      |
+    2 | budget = "1"
+      |          ^^^
+    `1` is not a share of one core from "0.001%" to "100%", such as "1%" or "0.5 %"
+    "#);
+    insta::assert_snapshot!(refused("[capture]\nbudget = 1\n"), @r#"
+    collector.toml: TOML parse error at line 2, column 10
+      |
+    2 | budget = 1
+      |          ^
+    invalid type: integer `1`, expected a share of one core from "0.001%" to "100%", such as "1%" or "0.5 %"
+    "#);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Values with a form of their own: durations, sizes, patterns. A wrong one names the accepted form.
+//! Values with a form of their own: durations, sizes, shares, patterns. A wrong one names the accepted form.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,6 +11,8 @@ const SPAN_FORM: &str =
     "a duration above zero and up to 30 days, such as \"120s\", \"2m\" or \"500ms\"";
 const SIZE_FORM: &str = "a size above zero, such as \"512 MiB\" or \"10 GB\"";
 const ALLOWANCE_FORM: &str = "\"off\" or a size above zero, such as \"256 MiB\"";
+const SHARE_FORM: &str =
+    "a share of one core from \"0.001%\" to \"100%\", such as \"1%\" or \"0.5 %\"";
 const LONGEST: Duration = Duration::from_hours(30 * 24);
 const SHORTEST: Duration = Duration::from_millis(1);
 
@@ -28,6 +30,10 @@ pub(crate) enum Allowance {
     Off,
     Of(Size),
 }
+
+/// A share of one core, percent: above zero, one whole core at most.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub(crate) struct Share(f64);
 
 /// A regular expression (regex crate: linear time, no look-around).
 #[derive(Clone, Debug)]
@@ -64,6 +70,16 @@ impl Allowance {
             Self::Off => None,
             Self::Of(size) => Some(size.bytes()),
         }
+    }
+}
+
+impl Share {
+    /// The default.
+    pub(crate) const ONE_PERCENT: Self = Self(1.0);
+
+    /// Returns it in percent.
+    pub(crate) fn percent(self) -> f64 {
+        self.0
     }
 }
 
@@ -108,6 +124,21 @@ impl FromStr for Allowance {
     }
 }
 
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refuse = || format!("`{text}` is not {SHARE_FORM}");
+        let number = text.strip_suffix('%').ok_or_else(refuse)?;
+        let percent: f64 = number.trim_end().parse().map_err(|_| refuse())?;
+        // Neither NaN nor an infinity is in the range.
+        if !(0.001..=100.0).contains(&percent) {
+            return Err(refuse());
+        }
+        Ok(Self(percent))
+    }
+}
+
 impl FromStr for Pattern {
     type Err = String;
 
@@ -145,6 +176,12 @@ impl fmt::Display for Allowance {
             Self::Off => formatter.write_str("off"),
             Self::Of(size) => size.fmt(formatter),
         }
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}%", self.0)
     }
 }
 
@@ -194,4 +231,5 @@ macro_rules! text_value {
 text_value!(Span, SPAN_FORM);
 text_value!(Size, SIZE_FORM);
 text_value!(Allowance, ALLOWANCE_FORM);
+text_value!(Share, SHARE_FORM);
 text_value!(Pattern, "a regular expression such as \"train|worker\"");

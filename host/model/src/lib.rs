@@ -19,6 +19,7 @@ mod process;
 mod process_id;
 mod scheduling;
 mod snapshot;
+mod spending;
 mod stack_table;
 mod system_call;
 mod task;
@@ -49,6 +50,7 @@ pub use process::{
 pub use process_id::{ParseProcessIdError, ProcessId};
 pub use scheduling::{Scheduling, SchedulingPolicy};
 pub use snapshot::{Capture, SCHEMA_VERSION, ScopeFacts, ScopeKind, Snapshot, SnapshotId, Trigger};
+pub use spending::{Detail, Spending};
 pub use stack_table::{FrameEntry, StackTable};
 pub use system_call::{CallTimeout, SystemCall};
 pub use task::{ParseTaskPathError, Task, TaskPath};

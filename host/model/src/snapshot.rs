@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
     Annotation, Cgroup, Filesystem, Finding, Gap, Ipc, MachineFacts, NamespaceSet, PluginOutcome,
-    Process, ProcessId, Task, Timestamp,
+    Process, ProcessId, Spending, Task, Timestamp,
 };
 
 /// The `schema_version` of snapshots and indices that we write. We read every `1.x`.
@@ -92,6 +92,9 @@ pub struct Capture {
     pub missed_cycles: Option<u64>,
     /// From 0 over the attempt.
     pub sequence: u64,
+    /// What the collector has spent so far; absent for a single snapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spending: Option<Spending>,
     /// When discovery began.
     pub started_at: Timestamp,
     /// What caused it.

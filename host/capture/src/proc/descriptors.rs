@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use model::{FileDescriptor, Gap, GapCode};
+use model::{Detail, FileDescriptor, Gap, GapCode};
 use rustix::io::Errno;
 
 use super::kind::Kind;
@@ -19,6 +19,7 @@ pub(crate) fn read(
     reader: &mut Reader,
     directory: BorrowedFd<'_>,
     kind: Kind,
+    detail: Detail,
     gaps: &mut GapList,
 ) -> Vec<FileDescriptor> {
     let listed = reader.numbers(directory, &kind.path("fd"));
@@ -34,7 +35,9 @@ pub(crate) fn read(
     let Some(links) = gaps.keep("fd", open_directory(directory, &kind.path("fd"))) else {
         return Vec::new();
     };
-    let infos = gaps.keep("fdinfo", open_directory(directory, &kind.path("fdinfo")));
+    let infos = (detail < Detail::WithoutConnections)
+        .then(|| gaps.keep("fdinfo", open_directory(directory, &kind.path("fdinfo"))))
+        .flatten();
     let mut descriptors = Vec::with_capacity(numbers.len().min(LIMIT));
     for number in numbers.into_iter().take(LIMIT) {
         let fd = number.to_string();

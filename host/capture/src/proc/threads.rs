@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use model::{Gap, GapCode, Thread};
+use model::{Detail, Gap, GapCode, Thread};
 
 use super::reader::open_directory;
 use super::{Reader, Stat, escaped, stat, text};
@@ -18,6 +18,7 @@ const LIMIT: usize = 4096;
 pub(crate) fn read(
     reader: &mut Reader,
     directory: BorrowedFd<'_>,
+    detail: Detail,
     gaps: &mut GapList,
 ) -> Vec<Thread> {
     let listed = reader.numbers(directory, "task");
@@ -34,6 +35,7 @@ pub(crate) fn read(
         return Vec::new();
     };
     let mut threads = Threads {
+        detail,
         reader,
         task,
         path: String::new(),
@@ -44,6 +46,7 @@ pub(crate) fn read(
 }
 
 struct Threads<'a> {
+    detail: Detail,
     reader: &'a mut Reader,
     task: OwnedFd,
     path: String,
@@ -71,8 +74,7 @@ impl Threads<'_> {
         let syscall = self.gaps.keep("task/*/syscall", syscall);
         let wchan = self.text(tid, "wchan", "task/*/wchan");
         let wchan = self.unmasked(wchan, state, refused);
-        let kernel_stack = self.file(tid, "stack").map(text::lines);
-        let kernel_stack = self.gaps.keep("task/*/stack", kernel_stack);
+        let (kernel_stack, schedstat) = self.detail(tid);
         let start_stack = stat.as_ref().map_or(0, |stat| stat.start_stack);
         Some(Thread {
             call: syscall
@@ -82,11 +84,11 @@ impl Threads<'_> {
                 .as_ref()
                 .map(|name| String::from_utf8_lossy(name).into_owned()),
             comm_escaped: name.as_deref().and_then(escaped::escaped),
-            kernel_stack: kernel_stack.unwrap_or_default(),
+            kernel_stack,
             major_faults: stat.as_ref().and_then(|stat| stat.major_faults),
             minor_faults: stat.as_ref().and_then(|stat| stat.minor_faults),
             processor: stat.as_ref().and_then(|stat| stat.processor),
-            schedstat: self.text(tid, "schedstat", "task/*/schedstat"),
+            schedstat,
             scheduling: stat.as_ref().and_then(Stat::scheduling),
             state,
             stime_ticks: stat.as_ref().map(|stat| stat.stime_ticks),
@@ -95,6 +97,17 @@ impl Threads<'_> {
             utime_ticks: stat.as_ref().map(|stat| stat.utime_ticks),
             wchan,
         })
+    }
+
+    /// Returns the lines of `stack` and `schedstat`, unless they are left out.
+    fn detail(&mut self, tid: i32) -> (Vec<String>, Option<String>) {
+        if self.detail >= Detail::WithoutThreadDetail {
+            return (Vec::new(), None);
+        }
+        let kernel_stack = self.file(tid, "stack").map(text::lines);
+        let kernel_stack = self.gaps.keep("task/*/stack", kernel_stack);
+        let schedstat = self.text(tid, "schedstat", "task/*/schedstat");
+        (kernel_stack.unwrap_or_default(), schedstat)
     }
 
     /// To whom `syscall` is refused, `wchan` opens but is "0" whatever the thread does: of one that does not run

@@ -32,7 +32,7 @@ use crate::{StackSettings, StackSource};
 use executable::External;
 pub use helper::stack_helper;
 use link::HelperProgram;
-use own_process::Register;
+pub(crate) use own_process::Register;
 use pool::Pool;
 
 /// A process whose stacks are wanted.
@@ -126,6 +126,11 @@ impl StackReaders {
     /// Returns the PIDs of all helpers and external readers that may still be there; none of them is the task's.
     pub(crate) fn helper_pids(&self) -> Vec<i32> {
         self.register.pids()
+    }
+
+    /// Returns the list of their PIDs, which is kept up to date.
+    pub(crate) fn register(&self) -> Register {
+        self.register.clone()
     }
 
     /// Ends all helpers within a second or so. A later read starts new ones.

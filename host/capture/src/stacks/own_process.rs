@@ -24,11 +24,11 @@ use super::pipe;
 
 /// The PIDs of all processes of ours that may still be there.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Register(Arc<Mutex<BTreeSet<i32>>>);
+pub(crate) struct Register(Arc<Mutex<BTreeSet<i32>>>);
 
 impl Register {
     /// Returns the PIDs in ascending order.
-    pub(super) fn pids(&self) -> Vec<i32> {
+    pub(crate) fn pids(&self) -> Vec<i32> {
         self.lock().iter().copied().collect()
     }
 

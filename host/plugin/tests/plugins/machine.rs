@@ -43,6 +43,7 @@ pub(crate) fn snapshot(ranks: i32) -> Snapshot {
             interval_s: None,
             missed_cycles: None,
             sequence: 7,
+            spending: None,
             started_at: stamp,
             trigger: Some(Trigger::Interval),
         },

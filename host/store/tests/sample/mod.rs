@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use model::{
-    Annotation, CallTimeout, Capture, Cgroup, Credentials, CutText, Endpoint, EndpointKind,
+    Annotation, CallTimeout, Capture, Cgroup, Credentials, CutText, Detail, Endpoint, EndpointKind,
     EnvironmentSource, Eventfd, Evidence, FileDescriptor, FileLock, Filesystem, Finding, Frame,
     Futex, FutexOwnerSource, Gap, GapCode, Ipc, LocalVariable, LockWaiter, MachineFacts,
     MemoryFacts, NamespaceSet, OutcomeKind, Owner, PipeEnd, PipeFacts, PluginOutcome, ProcFacts,
     Process, ProcessId, Redaction, SCHEMA_VERSION, Scheduling, SchedulingPolicy, ScopeFacts,
     ScopeKind, SeccompMode, Severity, SharedFile, SharedMapping, SharedMemory, Snapshot,
-    SnapshotId, StackSourceName, Stacks, SystemCall, SysvKind, SysvObject, Target, Task, TcpFacts,
-    Thread, Timestamp, Trace, Trigger, UnixFacts, Value,
+    SnapshotId, Spending, StackSourceName, Stacks, SystemCall, SysvKind, SysvObject, Target, Task,
+    TcpFacts, Thread, Timestamp, Trace, Trigger, UnixFacts, Value,
 };
 
 /// 2026-11-30T01:33:20Z.
@@ -52,6 +52,16 @@ pub(crate) fn snapshot(sequence: u64) -> Snapshot {
             interval_s: Some(120.0),
             missed_cycles: Some(2),
             sequence,
+            spending: Some(Spending {
+                budget_percent: Some(1.0),
+                detail: Detail::WithoutThreadDetail,
+                longest_cycle_ms: Some(61.25),
+                previous_snapshot_bytes: Some(4992),
+                recent_percent: Some(0.5),
+                used_percent: Some(0.25),
+                wanted_interval_s: Some(120.0),
+                written_bytes: 14_976,
+            }),
             started_at: time(sequence),
             trigger: Some(Trigger::Interval),
         },
