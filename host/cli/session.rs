@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
-use capture::{Machine, Options, Scope, StackSettings, StackSource};
+use capture::{GpuSettings, Machine, Options, Scope, StackSettings, StackSource};
 use model::{ProcessId, Task};
 use plugin::{About, ComponentSource, Entry, Plugins};
 use store::{Location, Place, SpoolSettings, Store, Summary, Writer};
@@ -227,8 +227,13 @@ pub(crate) fn machine(look: &LookArgs, loaded: &Loaded) -> Machine {
         nonblocking: choices.nonblocking,
         max_parallel: usize::from(choices.max_parallel.get()),
     };
+    let gpus = GpuSettings {
+        helper: PathBuf::from("/proc/self/exe"),
+        arguments: vec!["gpu-helper".into()],
+        library: None,
+    };
     if look.proc_root.is_none() && look.cgroup_root.is_none() {
-        return Machine::local(stacks);
+        return Machine::local(stacks).with_gpus(gpus);
     }
     let root =
         |option: &Option<PathBuf>, default: &str| option.clone().unwrap_or_else(|| default.into());
@@ -237,6 +242,7 @@ pub(crate) fn machine(look: &LookArgs, loaded: &Loaded) -> Machine {
         root(&look.cgroup_root, "/sys/fs/cgroup"),
         stacks,
     )
+    .with_gpus(gpus)
 }
 
 /// Returns the enrichers that the settings ask for: the default one, and the entries, which add or replace by name.

@@ -5,6 +5,7 @@ mod connections;
 mod discovery;
 mod explained;
 mod file_systems;
+mod gpus;
 mod live;
 mod recorded;
 mod snapshot;
