@@ -4,6 +4,7 @@ mod call;
 mod connections;
 mod doing;
 mod gaps;
+mod gpus;
 mod process;
 mod process_facts;
 mod python;
@@ -39,6 +40,7 @@ pub(crate) fn overview(snapshot: &Snapshot, heading: &Heading, ui: Ui) -> String
     page.push_str(&room::lines(snapshot));
     page.push('\n');
     page.push_str(&tree::tree(snapshot, ui));
+    page.push_str(&gpus::section(snapshot));
     plugins(&mut page, snapshot);
     page.push_str(&gaps::section(snapshot));
     page

@@ -9,6 +9,7 @@
 mod architecture;
 mod doctor;
 mod environments;
+mod gpus;
 mod guards;
 mod harmless;
 mod job;

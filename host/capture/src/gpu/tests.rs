@@ -1,13 +1,12 @@
 //! The helper asks a stand-in for the driver's library, which each test makes do something else.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use model::{Gap, GapCode, GpuProcessKind, GpuTrouble, Timestamp};
-use testkit::{DEADLINE, process_exists, wait_until};
+use testkit::{DEADLINE, NvmlStandIn, process_exists, wait_until};
 
 use super::asker::{Asker, Patience};
 use super::wire::{Part, Question};
@@ -32,65 +31,30 @@ const QUICK: Patience = Patience {
     question: DEADLINE,
 };
 
-/// The stand-in, built once and kept among what cargo builds.
-fn library() -> PathBuf {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    let built = LIBRARY.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/gpu/tests/nvml_stand_in.rs");
-        let beside_cargo = Path::new(env!("CARGO")).with_file_name("rustc");
-        let rustc = Some(beside_cargo).filter(|rustc| rustc.exists());
-        let folder = built_folder().join("nvml-stand-in");
-        fs::create_dir_all(&folder).unwrap();
-        let (ours, library) = (
-            folder.join(format!("{}.so", std::process::id())),
-            folder.join("libnvidia-ml.so.1"),
-        );
-        let compiled = Command::new(rustc.unwrap_or_else(|| "rustc".into()))
-            .args(["--edition=2024", "--crate-type=cdylib", "-Cpanic=abort"])
-            .arg(source)
-            .arg("-o")
-            .arg(&ours)
-            .output()
-            .unwrap();
-        let words = String::from_utf8_lossy(&compiled.stderr);
-        assert!(compiled.status.success(), "{words}");
-        fs::rename(&ours, &library).unwrap();
-        library
-    });
-    built.clone()
-}
-
 /// Where cargo puts what it builds.
 fn built_folder() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.parent().unwrap().parent().unwrap().to_owned()
 }
 
-/// A driver that does what it is told to, and who asks it.
-struct Driver {
+/// A driver, and who asks it.
+struct Asked {
     asker: Asker,
-    folder: tempfile::TempDir,
+    driver: NvmlStandIn,
     register: Register,
 }
 
-impl Driver {
-    fn that(behaviour: &str, patience: Patience) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+impl Asked {
+    fn of(behaviour: &str, patience: Patience) -> Self {
+        let driver = NvmlStandIn::new(behaviour);
         let register = Register::default();
-        let mut asker = Asker::new(settings(folder.path()), register.clone());
+        let mut asker = Asker::new(settings(&driver), register.clone());
         asker.patience = patience;
-        let driver = Self {
+        Self {
             asker,
-            folder,
+            driver,
             register,
-        };
-        driver.now(behaviour);
-        driver
-    }
-
-    /// Changes what it does.
-    fn now(&self, behaviour: &str) {
-        behave(self.folder.path(), behaviour);
+        }
     }
 
     fn look(&mut self, second: i64) -> GpuLook {
@@ -98,24 +62,15 @@ impl Driver {
     }
 }
 
-/// Puts a copy of the library into `folder`.
-pub(crate) fn settings(folder: &Path) -> GpuSettings {
-    let copy = folder.join("libnvidia-ml.so.1");
-    fs::copy(library(), &copy).unwrap();
+pub(crate) fn settings(driver: &NvmlStandIn) -> GpuSettings {
     let helper = built_folder().join("examples/gpu_helper");
     let words = "is missing: run `cargo test -p taskscope-capture` without `--lib`";
     assert!(helper.exists(), "{} {words}", helper.display());
     GpuSettings {
         helper,
         arguments: Vec::new(),
-        library: Some(copy),
+        library: Some(driver.library()),
     }
-}
-
-/// Replaces the file at once: the library may read it now.
-pub(crate) fn behave(folder: &Path, behaviour: &str) {
-    fs::write(folder.join("next"), behaviour).unwrap();
-    fs::rename(folder.join("next"), folder.join("behaviour")).unwrap();
 }
 
 fn at(second: i64) -> Timestamp {
@@ -137,8 +92,8 @@ const NO_DRAWING: (&str, GapCode) = ("gpus/processes", GapCode::Unsupported);
 
 #[test]
 fn two_gpus_tell_all_they_have() {
-    let mut driver = Driver::that("", PATIENT);
-    let look = driver.look(1);
+    let mut asked = Asked::of("", PATIENT);
+    let look = asked.look(1);
     assert_eq!(codes(&look.gaps), [NO_DRAWING, NO_DRAWING]);
     assert_eq!(look.driver.as_deref(), Some("550.54.15"));
     assert_eq!(look.silent_since, None);
@@ -189,24 +144,24 @@ fn two_gpus_tell_all_they_have() {
 
 #[test]
 fn one_helper_asks_each_time_and_ends_with_who_started_it() {
-    let mut driver = Driver::that("", PATIENT);
-    driver.look(1);
-    let helpers = driver.register.pids();
-    assert_eq!(driver.look(2).gpus.len(), 2);
-    assert_eq!(driver.register.pids(), helpers);
-    driver.asker.close();
-    assert_eq!(driver.register.pids(), [0; 0]);
+    let mut asked = Asked::of("", PATIENT);
+    asked.look(1);
+    let helpers = asked.register.pids();
+    assert_eq!(asked.look(2).gpus.len(), 2);
+    assert_eq!(asked.register.pids(), helpers);
+    asked.asker.close();
+    assert_eq!(asked.register.pids(), [0; 0]);
     assert!(!process_exists(helpers[0]));
 }
 
 #[test]
 fn a_driver_that_hangs_from_the_start_is_silent_since_the_first_question_until_it_answers() {
-    let mut driver = Driver::that("hang-init", QUICK);
+    let mut asked = Asked::of("hang-init", QUICK);
     // The helper may be slow to start.
-    wait_until(DEADLINE, || driver.look(60).silent_since.is_some());
-    let helpers = driver.register.pids();
+    wait_until(DEADLINE, || asked.look(60).silent_since.is_some());
+    let helpers = asked.register.pids();
     let began = Instant::now();
-    let look = driver.look(90);
+    let look = asked.look(90);
     // Far less than the hang, which has no end.
     assert!(began.elapsed() < Duration::from_secs(10));
     assert_eq!(look.silent_since, Some(at(60)));
@@ -215,26 +170,22 @@ fn a_driver_that_hangs_from_the_start_is_silent_since_the_first_question_until_i
         detail(&look),
         "the driver has not answered since 1970-01-01T00:01:00.000000Z; its helper waits on"
     );
-    assert_eq!(
-        driver.register.pids(),
-        helpers,
-        "nobody else asks meanwhile"
-    );
-    driver.now("");
-    driver.asker.patience = PATIENT;
-    let look = driver.look(120);
+    assert_eq!(asked.register.pids(), helpers, "nobody else asks meanwhile");
+    asked.driver.behave("");
+    asked.asker.patience = PATIENT;
+    let look = asked.look(120);
     assert_eq!((look.silent_since, look.gpus.len()), (None, 2));
-    assert_eq!(driver.register.pids(), helpers);
+    assert_eq!(asked.register.pids(), helpers);
 }
 
 #[test]
 fn what_was_told_before_the_driver_hung_is_kept() {
-    let mut driver = Driver::that("hang-utilization", PATIENT);
-    driver.asker.patience.answer = Duration::from_secs(2);
+    let mut asked = Asked::of("hang-utilization", PATIENT);
+    asked.asker.patience.answer = Duration::from_secs(2);
     let mut look = GpuLook::default();
     wait_until(DEADLINE, || {
-        driver.asker.close();
-        look = driver.look(60);
+        asked.asker.close();
+        look = asked.look(60);
         !look.gpus.is_empty()
     });
     assert_eq!(look.gpus.len(), 1);
@@ -251,49 +202,48 @@ fn what_was_told_before_the_driver_hung_is_kept() {
 
 #[test]
 fn a_question_that_stands_too_long_is_asked_anew_by_another_helper() {
-    let mut driver = Driver::that("hang-init", QUICK);
-    wait_until(DEADLINE, || driver.look(60).silent_since.is_some());
-    let helpers = driver.register.pids();
-    driver.asker.patience.question = Duration::ZERO;
-    let look = driver.look(90);
+    let mut asked = Asked::of("hang-init", QUICK);
+    wait_until(DEADLINE, || asked.look(60).silent_since.is_some());
+    let helpers = asked.register.pids();
+    asked.asker.patience.question = Duration::ZERO;
+    let look = asked.look(90);
     assert_eq!(look.silent_since, Some(at(60)));
     assert!(!process_exists(helpers[0]), "it was killed");
-    assert!(driver.asker.abandoned.is_none());
-    driver.now("");
-    driver.asker.patience = PATIENT;
-    let look = driver.look(120);
+    assert!(asked.asker.abandoned.is_none());
+    asked.driver.behave("");
+    asked.asker.patience = PATIENT;
+    let look = asked.look(120);
     assert_eq!((look.silent_since, look.gpus.len()), (None, 2));
 }
 
 #[test]
 fn while_a_helper_cannot_be_killed_nobody_asks() {
-    let mut driver = Driver::that("", PATIENT);
+    let mut asked = Asked::of("", PATIENT);
     let mut command = Command::new("/bin/sleep");
-    let (stuck, _) = OwnProcess::start(command.arg("1000"), &driver.register).unwrap();
-    let helpers = driver.register.pids();
-    driver.asker.abandoned = Some(stuck);
+    let (stuck, _) = OwnProcess::start(command.arg("1000"), &asked.register).unwrap();
+    let helpers = asked.register.pids();
+    asked.asker.abandoned = Some(stuck);
     for second in [60, 90] {
-        let look = driver.look(second);
+        let look = asked.look(second);
         assert_eq!(look.silent_since, Some(at(60)));
         let words = "the driver has not answered since 1970-01-01T00:01:00.000000Z; a helper hangs in it for good";
         assert_eq!(detail(&look), words);
-        assert_eq!(driver.register.pids(), helpers, "it counts");
+        assert_eq!(asked.register.pids(), helpers, "it counts");
     }
-    driver.asker.abandoned.as_ref().unwrap().kill();
+    asked.asker.abandoned.as_ref().unwrap().kill();
     let mut look = GpuLook::default();
     wait_until(DEADLINE, || {
-        look = driver.look(120);
+        look = asked.look(120);
         look.silent_since.is_none()
     });
     assert_eq!(look.gpus.len(), 2);
-    assert!(!driver.register.pids().contains(&helpers[0]));
+    assert!(!asked.register.pids().contains(&helpers[0]));
 }
 
 #[test]
 fn a_helper_that_hangs_ends_when_its_collector_is_gone() {
-    let folder = tempfile::tempdir().unwrap();
-    let settings = settings(folder.path());
-    behave(folder.path(), "hang-init");
+    let driver = NvmlStandIn::new("hang-init");
+    let settings = settings(&driver);
     let mut helper = Command::new(&settings.helper)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -311,8 +261,8 @@ fn a_helper_that_hangs_ends_when_its_collector_is_gone() {
 
 #[test]
 fn a_lost_gpu_is_named_and_the_other_still_tells() {
-    let mut driver = Driver::that("lost", PATIENT);
-    let look = driver.look(1);
+    let mut asked = Asked::of("lost", PATIENT);
+    let look = asked.look(1);
     assert_eq!(look.gpus[0].trouble, None);
     assert_eq!(look.gpus[0].utilization_percent, Some(97));
     assert_eq!(look.gpus[1].trouble, Some(GpuTrouble::Lost));
@@ -327,14 +277,14 @@ fn a_lost_gpu_is_named_and_the_other_still_tells() {
         lost,
         ["GPU 1: device fell off the bus or has otherwise become inacessible"]
     );
-    driver.now("");
-    assert_eq!(driver.look(2).gpus[1].trouble, None, "it was reset");
+    asked.driver.behave("");
+    assert_eq!(asked.look(2).gpus[1].trouble, None, "it was reset");
 }
 
 #[test]
 fn a_library_of_another_version_than_the_driver_is_a_gap_with_a_remedy() {
-    let mut driver = Driver::that("mismatch", PATIENT);
-    let look = driver.look(1);
+    let mut asked = Asked::of("mismatch", PATIENT);
+    let look = asked.look(1);
     assert_eq!(codes(&look.gaps), [("gpus", GapCode::Failed)]);
     assert_eq!(
         detail(&look),
@@ -342,15 +292,15 @@ fn a_library_of_another_version_than_the_driver_is_a_gap_with_a_remedy() {
     );
     let remedy = look.gaps[0].remedy.as_deref();
     assert_eq!(remedy, Some(GPU_VERSIONS.sentence));
-    driver.now("");
-    assert_eq!(driver.look(2).gpus.len(), 2, "it is tried again");
+    asked.driver.behave("");
+    assert_eq!(asked.look(2).gpus.len(), 2, "it is tried again");
 }
 
 #[test]
 fn a_library_that_is_not_there_is_a_gap_with_a_remedy() {
-    let mut driver = Driver::that("", PATIENT);
-    fs::remove_file(driver.folder.path().join("libnvidia-ml.so.1")).unwrap();
-    let look = driver.look(1);
+    let mut asked = Asked::of("", PATIENT);
+    fs::remove_file(asked.driver.library()).unwrap();
+    let look = asked.look(1);
     assert_eq!(codes(&look.gaps), [("gpus", GapCode::NoReader)]);
     let remedy = look.gaps[0].remedy.as_deref();
     assert_eq!(remedy, Some(GPU_LIBRARY.sentence));
@@ -358,23 +308,23 @@ fn a_library_that_is_not_there_is_a_gap_with_a_remedy() {
 
 #[test]
 fn a_library_that_crashes_is_left_alone_for_a_while() {
-    let mut driver = Driver::that("abort", PATIENT);
-    let look = driver.look(1);
+    let mut asked = Asked::of("abort", PATIENT);
+    let look = asked.look(1);
     assert_eq!(codes(&look.gaps), [("gpus", GapCode::Failed)]);
     let words = "its helper was killed by signal 6 while the driver was asked; it is asked again after 5 more captures";
     assert_eq!(detail(&look), words);
-    driver.now("");
+    asked.driver.behave("");
     for second in 2..7 {
-        assert_eq!(driver.look(second), look);
-        assert_eq!(driver.register.pids(), [0; 0]);
+        assert_eq!(asked.look(second), look);
+        assert_eq!(asked.register.pids(), [0; 0]);
     }
-    assert_eq!(driver.look(7).gpus.len(), 2);
+    assert_eq!(asked.look(7).gpus.len(), 2);
 }
 
 #[test]
 fn garbage_is_a_gap_and_no_value() {
-    let mut driver = Driver::that("garbage", PATIENT);
-    let look = driver.look(1);
+    let mut asked = Asked::of("garbage", PATIENT);
+    let look = asked.look(1);
     let gpu = &look.gpus[0];
     assert_eq!(gpu.name, None);
     assert_eq!(gpu.utilization_percent, None);

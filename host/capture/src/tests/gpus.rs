@@ -1,10 +1,10 @@
 //! GPUs in whole looks at fake machines.
 
 use model::{GapCode, Severity, Snapshot};
-use testkit::{DEADLINE, FakeMachine, wait_until};
+use testkit::{DEADLINE, FakeMachine, NvmlStandIn, wait_until};
 
 use super::{look, machine};
-use crate::gpu::tests::{behave, settings};
+use crate::gpu::tests::settings;
 use crate::{GpuSettings, Machine};
 
 fn fake() -> FakeMachine {
@@ -41,9 +41,9 @@ fn rests_on(snapshot: &Snapshot, kind: &str, pointer: &str) -> bool {
 
 #[test]
 fn gpus_are_told_with_the_processes_of_the_task_that_hold_them() {
-    let folder = tempfile::tempdir().unwrap();
+    let driver = NvmlStandIn::new("");
     let fake = fake();
-    let machine = machine(&fake).with_gpus(settings(folder.path()));
+    let machine = machine(&fake).with_gpus(settings(&driver));
     let snapshot = look_until(&machine, |snapshot| !snapshot.machine.gpus.is_empty());
     let processes = snapshot.machine.gpus[0].processes.iter();
     let known: Vec<_> = processes
@@ -65,10 +65,9 @@ fn gpus_are_told_with_the_processes_of_the_task_that_hold_them() {
 
 #[test]
 fn a_silent_driver_and_a_lost_gpu_are_findings_as_long_as_they_are() {
-    let folder = tempfile::tempdir().unwrap();
-    behave(folder.path(), "hang-init");
+    let driver = NvmlStandIn::new("hang-init");
     let fake = fake();
-    let machine = machine(&fake).with_gpus(settings(folder.path()));
+    let machine = machine(&fake).with_gpus(settings(&driver));
     let snapshot = look_until(&machine, |snapshot| !snapshot.findings.is_empty());
     assert!(rests_on(
         &snapshot,
@@ -84,7 +83,7 @@ fn a_silent_driver_and_a_lost_gpu_are_findings_as_long_as_they_are() {
     );
     assert_eq!(snapshot.findings[0].message, said);
 
-    behave(folder.path(), "lost");
+    driver.behave("lost");
     let snapshot = look_until(&machine, |snapshot| snapshot.machine.gpus.len() == 2);
     assert!(rests_on(&snapshot, "gpu-lost", "/machine/gpus/1/trouble"));
     assert_eq!(snapshot.findings.len(), 1);
@@ -96,10 +95,10 @@ fn a_silent_driver_and_a_lost_gpu_are_findings_as_long_as_they_are() {
 
 #[test]
 fn without_a_sign_of_a_driver_nobody_is_asked() {
-    let folder = tempfile::tempdir().unwrap();
+    let driver = NvmlStandIn::new("");
     let unsaid = || GpuSettings {
         library: None,
-        ..settings(folder.path())
+        ..settings(&driver)
     };
     let fake = fake();
     let machine = machine(&fake).with_gpus(unsaid());

@@ -1,5 +1,5 @@
 //! A stand-in for `libnvidia-ml.so.1`: two GPUs with fixed answers, and the words in the file `behaviour` beside the
-//! library say what it does wrong. The tests build it with rustc; it is part of no crate.
+//! library say what it does wrong. `NvmlStandIn` builds it with rustc; it is part of no crate.
 
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
