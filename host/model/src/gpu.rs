@@ -91,8 +91,8 @@ pub struct GpuProcess {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GpuProcessKind {
-    /// CUDA, OpenCL and the like: `nvmlDeviceGetComputeRunningProcesses_v3`.
+    /// CUDA and the like: `nvmlDeviceGetComputeRunningProcesses_v3`.
     Compute,
-    /// OpenGL, Vulkan and the like: `nvmlDeviceGetGraphicsRunningProcesses_v3`.
+    /// Vulkan and the like: `nvmlDeviceGetGraphicsRunningProcesses_v3`.
     Graphics,
 }

@@ -40,10 +40,10 @@ pub(crate) enum StartError {
         source: std::io::Error,
     },
     /// It was started and is no helper.
-    #[error("{program} is no stack helper: {source}")]
+    #[error("{program} is no helper: {source}")]
     Greeting { program: PathBuf, source: PipeError },
     /// It is one of another build.
-    #[error("{program} is a stack helper of version {version} (protocol {protocol})")]
+    #[error("{program} is a helper of version {version} (protocol {protocol})")]
     Other {
         program: PathBuf,
         version: String,

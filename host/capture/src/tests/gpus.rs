@@ -5,7 +5,8 @@ use testkit::{DEADLINE, FakeMachine, NvmlStandIn, wait_until};
 
 use super::{look, machine};
 use crate::gpu::tests::settings;
-use crate::{GpuSettings, Machine};
+use crate::rights::{GPU_VERSIONS, try_gpus};
+use crate::{GpuSettings, Machine, Right, RightName, RightState};
 
 fn fake() -> FakeMachine {
     FakeMachine::new()
@@ -36,7 +37,8 @@ fn rests_on(snapshot: &Snapshot, kind: &str, pointer: &str) -> bool {
         (finding.kind.as_str(), evidence.pointer.as_str()),
         (kind, pointer)
     );
-    document.pointer(pointer).unwrap().to_string() == evidence.value
+    let value: serde_json::Value = serde_json::from_str(&evidence.value).unwrap();
+    document.pointer(pointer) == Some(&value)
 }
 
 #[test]
@@ -116,4 +118,31 @@ fn without_a_sign_of_a_driver_nobody_is_asked() {
             .any(|gap| gap.code == GapCode::NoReader);
         is_refused || !snapshot.machine.gpus.is_empty()
     });
+}
+
+#[test]
+fn the_doctor_says_whether_gpus_answer_and_what_helps() {
+    let driver = NvmlStandIn::new("");
+    let fake = fake();
+    let unread = machine(&fake);
+    let now = super::moment().now;
+    assert_eq!(try_gpus(&unread, now), None);
+    let machine = unread.with_gpus(settings(&driver));
+    let right_until = |state: RightState| {
+        let mut found: Option<Right> = None;
+        wait_until(DEADLINE, || {
+            found = try_gpus(&machine, now);
+            found.as_ref().is_some_and(|right| right.state == state)
+        });
+        found.unwrap()
+    };
+    let right = right_until(RightState::Holds);
+    assert_eq!(right.right, RightName::Gpus);
+    let words = "2 GPUs were asked; version of the driver: 550.54.15";
+    assert_eq!(right.detail, words);
+
+    machine.gpus.as_ref().unwrap().close();
+    driver.behave("mismatch");
+    let right = right_until(RightState::Lost);
+    assert_eq!(right.remedy, Some(GPU_VERSIONS));
 }
