@@ -42,6 +42,9 @@ pub(crate) enum Command {
     /// Read Python stacks for a collector
     #[command(hide = true)]
     StackHelper,
+    /// Ask GPUs for a collector
+    #[command(hide = true)]
+    GpuHelper,
 }
 
 /// How to watch; shared by `run` and `attach`.

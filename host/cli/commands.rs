@@ -28,6 +28,10 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         capture::stack_helper(std::io::stdin(), std::io::stdout());
         return Ok(Outcome::Well);
     }
+    if matches!(arguments.command, Command::GpuHelper) {
+        capture::gpu_helper(std::io::stdin(), std::io::stdout());
+        return Ok(Outcome::Well);
+    }
     ui::start_logging();
     let world = World {
         clock: arguments.now.map_or(Clock::System, Clock::Fixed),
@@ -43,6 +47,6 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::Config(args) => config::run(&args, &world),
         Command::Debug(args) => debug::run(&args, &world),
         Command::Doctor(args) => doctor::run(&args, &world),
-        Command::StackHelper => Ok(Outcome::Well),
+        Command::GpuHelper | Command::StackHelper => Ok(Outcome::Well),
     }
 }

@@ -5,6 +5,7 @@ mod connections;
 mod cost;
 mod doing;
 mod gaps;
+mod gpus;
 mod process;
 mod process_facts;
 mod python;
@@ -40,6 +41,7 @@ pub(crate) fn overview(snapshot: &Snapshot, heading: &Heading, ui: Ui) -> String
     page.push_str(&room::lines(snapshot));
     page.push('\n');
     page.push_str(&tree::tree(snapshot, ui));
+    page.push_str(&gpus::section(snapshot));
     plugins(&mut page, snapshot);
     page.push_str(&gaps::section(snapshot));
     page.push_str(&cost::line(snapshot));

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
-use capture::{Machine, Options, Scope, StackSettings, StackSource};
+use capture::{GpuSettings, Machine, Options, Scope, StackSettings, StackSource};
 use model::{Detail, ProcessId, Task};
 use plugin::{About, Plugins};
 use store::{Location, Place, SpoolSettings, Store, Summary, Writer};
@@ -248,8 +248,13 @@ pub(crate) fn machine(look: &LookArgs, loaded: &Loaded) -> Machine {
         nonblocking: choices.nonblocking,
         max_parallel: usize::from(choices.max_parallel.get()),
     };
+    let gpus = GpuSettings {
+        helper: PathBuf::from("/proc/self/exe"),
+        arguments: vec!["gpu-helper".into()],
+        library: None,
+    };
     if look.proc_root.is_none() && look.cgroup_root.is_none() {
-        return Machine::local(stacks);
+        return Machine::local(stacks).with_gpus(gpus);
     }
     let root =
         |option: &Option<PathBuf>, default: &str| option.clone().unwrap_or_else(|| default.into());
@@ -258,6 +263,7 @@ pub(crate) fn machine(look: &LookArgs, loaded: &Loaded) -> Machine {
         root(&look.cgroup_root, "/sys/fs/cgroup"),
         stacks,
     )
+    .with_gpus(gpus)
 }
 
 /// The parts of a line while its store is not open yet.

@@ -27,13 +27,14 @@ const OURS: [(&str, &[&str]); 7] = [
 ];
 
 /// Dependencies that have an owner, and who else may name them.
-const OWNED: [(&str, &[&str]); 16] = [
+const OWNED: [(&str, &[&str]); 17] = [
     ("anyhow", &["taskscope"]),
     ("bytesize", &["taskscope"]),
     ("clap", &["taskscope"]),
     ("flate2", &["taskscope-store"]),
     ("jiff", &["taskscope-model", "taskscope"]),
     ("nix", &["taskscope-supervise", "taskscope-capture"]),
+    ("nvml-wrapper", &["taskscope-capture"]),
     ("opendal", &["taskscope-store"]),
     ("procfs", &["taskscope-capture"]),
     ("py-spy", &["taskscope-capture"]),

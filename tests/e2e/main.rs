@@ -10,6 +10,7 @@ mod architecture;
 mod budget;
 mod doctor;
 mod environments;
+mod gpus;
 mod guards;
 mod harmless;
 mod job;

@@ -13,6 +13,7 @@ use regex::Regex;
 
 use crate::cost::CpuClocks;
 use crate::discover::Targets;
+use crate::gpu::GpuLook;
 use crate::image::{Asked, Image};
 use crate::machine::Machine;
 use crate::proc::reader::open_process;
@@ -23,7 +24,7 @@ use crate::python::Python;
 use crate::redact::Redactor;
 use crate::stacks::Wanted;
 use crate::turns::Chosen;
-use crate::{cgroup, filesystem, ipc, left_out, machine_facts, rights};
+use crate::{cgroup, filesystem, gpu, ipc, left_out, machine_facts, rights};
 
 /// What stays the same from snapshot to snapshot.
 #[derive(Clone, Debug)]
@@ -76,9 +77,10 @@ pub fn capture(
     let wanted = wanted(&images, moment.detail);
     let blocked = blocked_stacks(&images);
     let deadline = Instant::now() + machine.stack_timeout;
-    // Stacks take longest: they are read while we read the rest.
-    let (mut snapshot, stacks) = thread::scope(|scope| {
+    // What may take long is read while we read the rest: stacks, and GPUs.
+    let (mut snapshot, stacks, gpus) = thread::scope(|scope| {
         let stacks = scope.spawn(|| machine.stacks.read(&wanted, deadline));
+        let gpus = scope.spawn(|| machine.gpus.as_ref()?.read(&machine.proc, moment.now));
         let mut look = Look {
             detail: moment.detail,
             gaps: targets.gaps.clone(),
@@ -119,11 +121,16 @@ pub fn capture(
             scope: Some(targets.scope.clone()),
             task: options.task.clone(),
         };
-        (snapshot, stacks.join())
+        (snapshot, stacks.join(), gpus.join())
     });
     let stacks = stacks.unwrap_or_else(|_| wanted.iter().map(broken).collect());
     snapshot.gaps.extend(blocked);
     attach(&mut snapshot, stacks);
+    machine_facts::put_gpus(
+        &mut snapshot,
+        gpus.unwrap_or_else(|_| Some(GpuLook::broken())),
+        &mut gaps,
+    );
     snapshot.gaps.extend(gaps.finish());
     complete(&mut snapshot, machine, targets);
     snapshot
@@ -240,8 +247,9 @@ fn began(moment: &Moment) -> Capture {
 fn complete(snapshot: &mut Snapshot, machine: &Machine, targets: &Targets) {
     machine_facts::complete(snapshot);
     rights::name_rights(&mut snapshot.gaps);
+    snapshot.findings = gpu::findings(snapshot);
     let capture = &mut snapshot.capture;
-    let helpers = machine.stacks.helper_pids();
+    let helpers = machine.helper_pids();
     let used = CpuClocks::read(&helpers).since(&targets.clocks);
     let duration = targets.began.elapsed();
     capture.completed_at = capture.started_at.after(duration);

@@ -30,6 +30,7 @@ mod secret_name;
 
 mod cgroup;
 mod filesystem;
+mod gpu;
 mod hierarchy;
 mod ipc;
 mod machine_facts;
@@ -53,10 +54,11 @@ pub use capture::{Moment, Options, capture};
 pub use cost::Meter;
 pub use discover::{Targets, discover};
 pub use error::CaptureError;
+pub use gpu::{GpuSettings, gpu_helper};
 pub use machine::Machine;
 pub use record::record;
 pub use rights::{
-    OwnRights, ProcessRights, Remedy, Right, RightName, RightState, Rights, try_rights,
+    OwnRights, ProcessRights, Remedy, Right, RightName, RightState, Rights, try_gpus, try_rights,
 };
 pub use scope::Scope;
 pub use stack_settings::{StackSettings, StackSource};

@@ -1,4 +1,4 @@
-//! Where we look: a machine as its proc and cgroup roots, and the helpers that read Python stacks there.
+//! Where we look: a machine as its proc and cgroup roots, and the helpers that read Python stacks and GPUs there.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use model::{GapCode, ProcessId};
 use crate::cost::Meter;
 use crate::error::{CaptureError, gap_code, malformed};
 use crate::filesystem::Asker;
+use crate::gpu::{GpuReader, GpuSettings};
 use crate::hierarchy::{self, Hierarchy};
 use crate::image::ImageReader;
 use crate::ipc::IpcReader;
@@ -24,6 +25,7 @@ use crate::turns::Turns;
 pub struct Machine {
     pub(crate) clock_ticks_per_second: u64,
     pub(crate) file_systems: Asker,
+    pub(crate) gpus: Option<GpuReader>,
     pub(crate) images: ImageReader,
     pub(crate) ipc: IpcReader,
     pub(crate) page_size_bytes: u64,
@@ -51,6 +53,7 @@ impl Machine {
         Self {
             clock_ticks_per_second: rustix::param::clock_ticks_per_second(),
             file_systems: Asker::default(),
+            gpus: None,
             images: ImageReader::default(),
             ipc: IpcReader::default(),
             page_size_bytes: u64::try_from(page_size).expect("a page is smaller than 2^64 bytes"),
@@ -65,6 +68,13 @@ impl Machine {
             cpu_count: OnceLock::new(),
             hierarchies: OnceLock::new(),
         }
+    }
+
+    /// Returns this machine with its GPUs read as `settings` say; without, they are not part of a snapshot.
+    #[must_use]
+    pub fn with_gpus(mut self, settings: GpuSettings) -> Self {
+        self.gpus = Some(GpuReader::new(settings));
+        self
     }
 
     /// Returns this machine with its shared memory mounted at `path` instead of `/dev/shm`.
@@ -109,6 +119,9 @@ impl Machine {
     /// Ends the helper processes, within about a second.
     pub fn close(&mut self) {
         self.stacks.close();
+        if let Some(gpus) = &self.gpus {
+            gpus.close();
+        }
     }
 
     /// Our own PID as this proc root numbers it; none where it does not know us.
@@ -119,8 +132,15 @@ impl Machine {
 
     /// The PIDs that are not the task's whoever their parent is: our own and our helpers'.
     pub(crate) fn our_pids(&self) -> BTreeSet<i32> {
-        let helpers = self.stacks.helper_pids();
+        let helpers = self.helper_pids();
         self.own_pid().into_iter().chain(helpers).collect()
+    }
+
+    /// The PIDs of all helpers that may still be there.
+    pub(crate) fn helper_pids(&self) -> Vec<i32> {
+        let mut pids = self.stacks.helper_pids();
+        pids.extend(self.gpus.iter().flat_map(GpuReader::helper_pids));
+        pids
     }
 
     /// Where cgroups are mounted.

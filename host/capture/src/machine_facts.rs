@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use model::{Limit, MachineFacts, Snapshot};
 
 use crate::gaps::GapList;
+use crate::gpu::{self, GpuLook};
 use crate::machine::Machine;
 use crate::proc::status::kibibytes;
 use crate::proc::{Reader, key_value, pressure, text};
@@ -71,6 +72,16 @@ pub(crate) fn complete(snapshot: &mut Snapshot) {
         (Some(allowed), Some(quota)) => Some(allowed.min(quota)),
         (allowed, quota) => allowed.or(quota),
     };
+}
+
+/// Puts what came of a look at the GPUs into `snapshot`; nothing where there was none.
+pub(crate) fn put_gpus(snapshot: &mut Snapshot, look: Option<GpuLook>, gaps: &mut GapList) {
+    let mut look = look.unwrap_or_default();
+    gpu::connect(&mut look.gpus, &snapshot.processes);
+    look.gaps.into_iter().for_each(|gap| gaps.add(gap));
+    snapshot.machine.gpu_driver = look.driver;
+    snapshot.machine.gpu_silent_since = look.silent_since;
+    snapshot.machine.gpus = look.gpus;
 }
 
 /// How many CPUs a list such as `0-3,8` names.

@@ -4,6 +4,7 @@
 //! capabilities allow. The trials read nothing of the process's memory and change nothing.
 
 mod files;
+mod gpus;
 mod memory;
 mod ours;
 mod process;
@@ -17,10 +18,13 @@ use std::time::Duration;
 use model::{Gap, GapCode, ProcessId};
 use serde::Serialize;
 
+pub use gpus::try_gpus;
 pub use ours::OwnRights;
 pub use process::ProcessRights;
 pub use remedy::Remedy;
-pub(crate) use remedy::{SAME_USER, SYS_ADMIN, YAMA_DESCENDANTS, YAMA_NOBODY, YAMA_PRIVILEGED};
+pub(crate) use remedy::{
+    GPU_LIBRARY, GPU_VERSIONS, SAME_USER, SYS_ADMIN, YAMA_DESCENDANTS, YAMA_NOBODY, YAMA_PRIVILEGED,
+};
 
 use crate::error::CaptureError;
 use crate::machine::Machine;
@@ -53,6 +57,8 @@ pub enum RightName {
     Pressure,
     /// Stacks of a Python process.
     PythonStacks,
+    /// The GPUs, where there is a driver for them.
+    Gpus,
     /// Writing to the store.
     Store,
 }
@@ -71,6 +77,7 @@ impl RightName {
             Self::CgroupFiles => "cgroup_files",
             Self::Pressure => "pressure",
             Self::PythonStacks => "python_stacks",
+            Self::Gpus => "gpus",
             Self::Store => "store",
         }
     }
@@ -191,6 +198,7 @@ fn of_gap(gap: &Gap) -> Option<RightName> {
     match what {
         "pressure/*" if gap.code != GapCode::Malformed => Some(RightName::Pressure),
         "cgroup" if gap.process.is_none() => Some(RightName::CgroupFiles),
+        "gpus" if is_refused || gap.code == GapCode::NoReader => Some(RightName::Gpus),
         _ if !is_refused => None,
         _ if what.starts_with("cgroup/") => Some(RightName::CgroupFiles),
         _ if gap.process.is_none() => None,

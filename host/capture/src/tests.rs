@@ -5,6 +5,7 @@ mod connections;
 mod discovery;
 mod explained;
 mod file_systems;
+mod gpus;
 mod left_out;
 mod live;
 mod recorded;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Context;
-use capture::{Right, RightName, RightState, Rights, try_rights};
+use capture::{Right, RightName, RightState, Rights, try_gpus, try_rights};
 use clap::Args;
 use serde::Serialize;
 use store::{Location, Store};
@@ -65,8 +65,10 @@ pub(crate) fn run(args: &DoctorArgs, world: &World) -> anyhow::Result<Outcome> {
     let pid = args.pid.or(own.as_ref().map(OwnProcess::pid));
     let pid = pid.expect("a process was named or started");
     let found = try_rights(&machine, pid);
+    let gpus = try_gpus(&machine, world.clock.now());
     machine.close();
     let mut rights = found?;
+    rights.rights.extend(gpus);
     if let Some(store) = &args.store {
         let location = root::location(Some(store), &loaded)?;
         rights.rights.push(try_store(&location)?);
@@ -148,6 +150,7 @@ fn lost_without(right: RightName) -> &'static str {
         RightName::CgroupFiles => "memory and CPU limits, throttling, kills for lack of memory",
         RightName::Pressure => "how long the machine waits for CPU, memory and disks",
         RightName::PythonStacks => "what the Python threads of this process do",
+        RightName::Gpus => "how busy the GPUs are, their memory, and whose it is",
         RightName::Store => "every snapshot: it stays in the spool",
     }
 }

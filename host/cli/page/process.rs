@@ -6,7 +6,7 @@ use model::{MemoryFacts, Process, Snapshot, Thread, Trace};
 
 use super::text::{bold, safe};
 use super::tree::state_words;
-use super::{Notes, call, connections, doing, gaps, process_facts, python, table};
+use super::{Notes, call, connections, doing, gaps, gpus, process_facts, python, table};
 use crate::ui::Ui;
 
 /// Returns the page of `process` of `snapshot`.
@@ -72,6 +72,9 @@ fn facts(page: &mut String, snapshot: &Snapshot, process: &Process) {
     }
     if let Some(words) = process_facts::identity(snapshot, process) {
         fact("runs as", &words);
+    }
+    if let Some(words) = gpus::of_process(snapshot, process.identity) {
+        fact("gpu", &words);
     }
     for (name, value) in &process.distributed_environment {
         fact("environment", &format!("{}={}", safe(name), safe(value)));

@@ -56,7 +56,7 @@ pub struct Gap {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub right: Option<Box<str>>,
     /// What is missing: a file below `/proc/PID` such as `environ`, `fd` or `task/*/stack`; `python_stack`;
-    /// `cgroup/memory.max`; `cycles`.
+    /// `cgroup/memory.max`; `gpus`; `cycles`.
     pub what: String,
 }
 

@@ -9,6 +9,7 @@ mod cgroup;
 mod credentials;
 mod finding;
 mod gap;
+mod gpu;
 mod ipc;
 mod machine;
 mod mount;
@@ -34,6 +35,7 @@ pub use cgroup::{
 pub use credentials::{Credentials, SeccompMode};
 pub use finding::{Evidence, Finding, Severity};
 pub use gap::{Gap, GapCode};
+pub use gpu::{Gpu, GpuProcess, GpuProcessKind, GpuTrouble};
 pub use ipc::{
     Endpoint, EndpointKind, Eventfd, FileLock, Futex, FutexOwnerSource, Ipc, LockWaiter, Owner,
     PipeEnd, PipeFacts, SharedFile, SharedMapping, SysvKind, SysvObject, TcpFacts, UnixFacts,

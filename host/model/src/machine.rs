@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CgroupLevel, CgroupLimits, Mount, Pressure};
+use crate::{CgroupLevel, CgroupLimits, Gpu, Mount, Pressure, Timestamp};
 
 /// The `machine` object of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -26,6 +26,15 @@ pub struct MachineFacts {
     /// less. Absent where neither is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus_usable: Option<f64>,
+    /// The version of the NVIDIA driver: `nvmlSystemGetDriverVersion`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_driver: Option<String>,
+    /// When the NVIDIA driver was asked what it has not answered since. Absent while it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_silent_since: Option<Timestamp>,
+    /// The NVIDIA GPUs that we are given. Absent where there is no sign of a driver, or a gap `gpus` says why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<Gpu>,
     /// `/proc/sys/kernel/osrelease`.
     pub kernel_release: Option<String>,
     /// The three load averages of `/proc/loadavg`, as text.

@@ -108,6 +108,27 @@ pub(crate) const CGROUP_MOUNT: Remedy = Remedy {
     sentence: "mount the cgroup hierarchy of the machine, read-only, at /sys/fs/cgroup",
 };
 
+/// The driver is there, and its library or its devices are not.
+pub(crate) const GPU_LIBRARY: Remedy = Remedy {
+    docker: Some("--gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility"),
+    host: Some("install the library of the driver, libnvidia-ml.so.1, and load its kernel module"),
+    kubernetes: Some(
+        r#"env: [{name: NVIDIA_DRIVER_CAPABILITIES, value: "compute,utility"}] with resources: {limits: {nvidia.com/gpu: 1}}"#,
+    ),
+    sentence: "give the container GPUs with NVIDIA_DRIVER_CAPABILITIES=compute,utility (the NVIDIA container toolkit \
+               then adds libnvidia-ml.so.1), or install that library of the driver",
+};
+
+/// The library is of another version than the driver that runs.
+pub(crate) const GPU_VERSIONS: Remedy = Remedy {
+    docker: Some("start the container anew: its library is of the driver that ran before"),
+    host: Some(
+        "reboot, or unload and load the modules nvidia_uvm, nvidia_drm, nvidia_modeset and nvidia",
+    ),
+    kubernetes: Some("delete the pod: its library is of the driver that ran before"),
+    sentence: "load the driver that was installed (reboot, or reload its kernel modules), and start containers anew",
+};
+
 /// The kernel counts no pressure.
 pub(crate) const PSI: Remedy = Remedy {
     docker: None,

@@ -25,7 +25,7 @@ const MOST_MEMORY: u64 = 4 << 30;
 /// command that [`crate::StackSource::Embedded`] names, on its standard input and output. Returns when `output` is
 /// closed or `input` holds something else than requests.
 pub fn stack_helper(input: impl Read + Send + 'static, mut output: impl Write) -> ExitCode {
-    settle();
+    settle(NAME);
     let requests = listen(input);
     if wire::write(&mut output, &Hello::ours()).is_err() {
         return ExitCode::FAILURE;
@@ -43,9 +43,10 @@ pub fn stack_helper(input: impl Read + Send + 'static, mut output: impl Write) -
     ExitCode::FAILURE
 }
 
-/// Makes this process quiet and harmless. Nothing here is needed to read stacks, so failures are ignored.
-fn settle() {
-    let _ = rustix::thread::set_name(NAME);
+/// Makes this process quiet and harmless, and gives it the name that `ps` shows. Nothing here is needed to read, so
+/// failures are ignored.
+pub(crate) fn settle(name: &std::ffi::CStr) {
+    let _ = rustix::thread::set_name(name);
     let _ = std::env::set_current_dir("/");
     // The inherited mask goes. What ends or stops a program politely is not for us: a service manager that sends
     // SIGTERM to all of its processes still wants the last snapshot.

@@ -6,17 +6,17 @@
 mod complaint;
 mod convert;
 mod executable;
-mod helper;
+pub(crate) mod helper;
 mod image;
 mod interpreter;
-mod link;
-mod own_process;
-mod pipe;
+pub(crate) mod link;
+pub(crate) mod own_process;
+pub(crate) mod pipe;
 mod pool;
 mod reader;
 mod recorded;
 mod shift;
-mod wire;
+pub(crate) mod wire;
 
 #[cfg(test)]
 mod tests;

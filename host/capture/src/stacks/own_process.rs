@@ -39,7 +39,7 @@ impl Register {
 
 /// How a process of ours stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(crate) enum State {
     /// It has not ended.
     Alive,
     /// It exited with this code.
@@ -53,7 +53,7 @@ pub(super) enum State {
 /// One process of ours, in a process group of its own so that Ctrl-C at a terminal does not reach it. Dropping it
 /// kills it.
 #[derive(Debug)]
-pub(super) struct OwnProcess {
+pub(crate) struct OwnProcess {
     pid: Pid,
     /// Absent on kernels before 5.3.
     pidfd: Option<OwnedFd>,
@@ -64,7 +64,7 @@ pub(super) struct OwnProcess {
 
 impl OwnProcess {
     /// Starts `command`; the pipes that it asks for are in the returned `Child`, which is good for nothing else.
-    pub(super) fn start(command: &mut Command, register: &Register) -> io::Result<(Self, Child)> {
+    pub(crate) fn start(command: &mut Command, register: &Register) -> io::Result<(Self, Child)> {
         // Held until the PID is in the register: discovery must never take our process for one of the task's.
         let mut pids = register.lock();
         // No `pre_exec`: with it the standard library would wait for a child that could not exec.
@@ -82,12 +82,12 @@ impl OwnProcess {
     }
 
     /// A descriptor that becomes readable when the process ends.
-    pub(super) fn pidfd(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn pidfd(&self) -> Option<BorrowedFd<'_>> {
         self.pidfd.as_ref().map(AsFd::as_fd)
     }
 
     /// Kills it and what it started in its group, without waiting.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         if self.state(Duration::ZERO) != State::Alive {
             return;
         }
@@ -100,7 +100,7 @@ impl OwnProcess {
     }
 
     /// Returns how it stands, after waiting at most `patience` for its end; reaps it if nobody else did.
-    pub(super) fn state(&self, patience: Duration) -> State {
+    pub(crate) fn state(&self, patience: Duration) -> State {
         if self.known.get() != State::Alive {
             return self.known.get();
         }

@@ -14,7 +14,7 @@ const CHUNK: usize = 64 << 10;
 
 /// Why a pipe gave or took nothing.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum PipeError {
+pub(crate) enum PipeError {
     /// The deadline came first.
     #[error("no answer in time")]
     TimedOut,

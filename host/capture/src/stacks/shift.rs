@@ -93,7 +93,7 @@ impl Shift {
         let mut asked = helper.ask(request, self.limit());
         for (index, &process) in request.processes.iter().enumerate() {
             let began = Instant::now();
-            let answer = asked.and_then(|()| helper.answer(self.limit()));
+            let answer = asked.and_then(|()| helper.answer::<Answer>(self.limit()));
             asked = Ok(());
             match answer {
                 Ok(answer) if answer.process == process => {

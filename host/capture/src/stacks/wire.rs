@@ -17,7 +17,7 @@ pub(super) const LONGEST_FRAME: usize = 64 << 20;
 
 /// What a helper says first.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Hello {
+pub(crate) struct Hello {
     /// `PROTOCOL` of the helper.
     pub(super) protocol: u32,
     /// The version of its program.
@@ -26,7 +26,7 @@ pub(super) struct Hello {
 
 impl Hello {
     /// The one that this program says, and expects.
-    pub(super) fn ours() -> Self {
+    pub(crate) fn ours() -> Self {
         Self {
             protocol: PROTOCOL,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -181,7 +181,7 @@ pub(super) fn decode<T: DeserializeOwned>(payload: &[u8]) -> io::Result<T> {
 }
 
 /// Reads one message; for the helper, which may block. Errors: end of input, and what `decode` refuses.
-pub(super) fn read<T: DeserializeOwned>(input: &mut impl Read) -> io::Result<T> {
+pub(crate) fn read<T: DeserializeOwned>(input: &mut impl Read) -> io::Result<T> {
     let mut start = [0; 4];
     input.read_exact(&mut start)?;
     let mut payload = vec![0; announced(start)?];
@@ -190,7 +190,7 @@ pub(super) fn read<T: DeserializeOwned>(input: &mut impl Read) -> io::Result<T> 
 }
 
 /// Writes one message; for the helper, which may block.
-pub(super) fn write(output: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
+pub(crate) fn write(output: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     output.write_all(&encode(message)?)?;
     output.flush()
 }

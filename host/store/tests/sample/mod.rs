@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use model::{
     Annotation, CallTimeout, Capture, Cgroup, Credentials, CutText, Detail, Endpoint, EndpointKind,
     EnvironmentSource, Eventfd, Evidence, FileDescriptor, FileLock, Filesystem, Finding, Frame,
-    Futex, FutexOwnerSource, Gap, GapCode, Ipc, LocalVariable, LockWaiter, MachineFacts,
-    MemoryFacts, NamespaceSet, OutcomeKind, Owner, PipeEnd, PipeFacts, PluginOutcome, ProcFacts,
-    Process, ProcessId, Redaction, SCHEMA_VERSION, Scheduling, SchedulingPolicy, ScopeFacts,
-    ScopeKind, SeccompMode, Severity, SharedFile, SharedMapping, SharedMemory, Snapshot,
-    SnapshotId, Spending, StackSourceName, Stacks, SystemCall, SysvKind, SysvObject, Target, Task,
-    TcpFacts, Thread, Timestamp, Trace, Trigger, UnixFacts, Value,
+    Futex, FutexOwnerSource, Gap, GapCode, Gpu, GpuProcess, GpuProcessKind, GpuTrouble, Ipc,
+    LocalVariable, LockWaiter, MachineFacts, MemoryFacts, NamespaceSet, OutcomeKind, Owner,
+    PipeEnd, PipeFacts, PluginOutcome, ProcFacts, Process, ProcessId, Redaction, SCHEMA_VERSION,
+    Scheduling, SchedulingPolicy, ScopeFacts, ScopeKind, SeccompMode, Severity, SharedFile,
+    SharedMapping, SharedMemory, Snapshot, SnapshotId, Spending, StackSourceName, Stacks,
+    SystemCall, SysvKind, SysvObject, Target, Task, TcpFacts, Thread, Timestamp, Trace, Trigger,
+    UnixFacts, Value,
 };
 
 /// 2026-11-30T01:33:20Z.
@@ -109,6 +110,9 @@ pub(crate) fn snapshot(sequence: u64) -> Snapshot {
             boot_id: Some("b0".to_owned()),
             clock_ticks_per_second: 100,
             cpu_count: Some(2),
+            gpu_driver: Some("550.54.15".to_owned()),
+            gpu_silent_since: Some(time(sequence)),
+            gpus: vec![gpu(id)],
             kernel_release: Some("6.1".to_owned()),
             load_average: Some(["0.1", "0.2", "0.3"].map(str::to_owned)),
             memory_available_bytes: Some(1),
@@ -415,6 +419,33 @@ fn annotations(id: ProcessId) -> Vec<Annotation> {
             value,
         })
         .collect()
+}
+
+fn gpu(id: ProcessId) -> Gpu {
+    Gpu {
+        index: 1,
+        is_mig_enabled: Some(false),
+        memory_free_bytes: Some(1),
+        memory_reserved_bytes: Some(2),
+        memory_total_bytes: Some(3),
+        memory_used_bytes: Some(4),
+        memory_utilization_percent: Some(5),
+        name: Some("NVIDIA H100".to_owned()),
+        pci_bus_id: Some("00000000:65:00.0".to_owned()),
+        performance_state: Some(0),
+        power_milliwatts: Some(6),
+        processes: vec![GpuProcess {
+            identity: Some(id),
+            kind: GpuProcessKind::Compute,
+            memory_used_bytes: Some(7),
+            pid: 8,
+        }],
+        temperature_celsius: Some(64),
+        throttle_reasons: vec!["gpu_idle".to_owned()],
+        trouble: Some(GpuTrouble::ResetRequired),
+        utilization_percent: Some(97),
+        uuid: Some("GPU-aaaa".to_owned()),
+    }
 }
 
 fn findings(id: ProcessId) -> Vec<Finding> {

@@ -261,7 +261,7 @@ fn a_process_of_somebody_else_is_denied_with_a_remedy() {
 fn a_program_that_is_no_helper_is_one_gap_for_each_process() {
     for (program, words) in [
         ("/nowhere/at/all", "cannot start /nowhere/at/all"),
-        ("/bin/true", "is no stack helper"),
+        ("/bin/true", "is no helper"),
     ] {
         let readers = StackReaders::new(settings(StackSource::Embedded {
             helper: program.into(),
