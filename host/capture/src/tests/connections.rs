@@ -19,11 +19,11 @@ use crate::ipc;
 use crate::proc::Reader;
 
 /// A Python and all it started; they are killed with the value.
-struct Job(Child);
+pub(super) struct Job(Child);
 
 impl Job {
     /// Runs `code`, after which the interpreter waits.
-    fn start(code: &str) -> Self {
+    pub(super) fn start(code: &str) -> Self {
         Self::start_under(&[], code)
     }
 
@@ -38,7 +38,7 @@ impl Job {
         Self(command.spawn().unwrap())
     }
 
-    fn pid(&self) -> i32 {
+    pub(super) fn pid(&self) -> i32 {
         i32::try_from(self.0.id()).unwrap()
     }
 
@@ -47,7 +47,7 @@ impl Job {
     /// A look is not of one instant: the first may have seen one process before a step of the job
     /// and the next process after it. What it found had happened when the second look began.
     #[track_caller]
-    fn until<T>(&self, found: impl Fn(&Snapshot) -> Option<T>) -> (T, Snapshot) {
+    pub(super) fn until<T>(&self, found: impl Fn(&Snapshot) -> Option<T>) -> (T, Snapshot) {
         let machine = local();
         let mut result = None;
         wait_until(DEADLINE, || {
