@@ -99,7 +99,7 @@ pub fn capture(
         let snapshot = Snapshot {
             annotations: Vec::new(),
             capture: began(moment),
-            cgroup: cgroup::read(machine, &targets.root_cgroup, &mut reader, &mut gaps),
+            cgroup: cgroup::of_processes(machine, targets, &processes, &mut reader, &mut gaps),
             collector_version: options.collector_version.clone(),
             filesystem,
             findings: Vec::new(),

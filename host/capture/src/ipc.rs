@@ -27,6 +27,7 @@ mod survey;
 mod futex;
 mod futexes;
 
+mod datagrams;
 mod netlink;
 mod sockets;
 mod tcp;

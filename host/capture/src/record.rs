@@ -141,7 +141,11 @@ impl Recorder<'_> {
         let (kind, source, options) = (words.next()?, words.next()?, words.next()?);
         // Those of a hierarchy are its controllers.
         let is_hierarchy = kind.starts_with("cgroup");
-        let kept = if is_hierarchy { options } else { options.split(',').next()? };
+        let kept = if is_hierarchy {
+            options
+        } else {
+            options.split(',').next()?
+        };
         // It may be a URL with a password.
         let mut source = [source.to_owned()];
         self.redactor.arguments(&mut source);
@@ -252,7 +256,10 @@ fn sockets(from: &Path, to: &Path) -> io::Result<()> {
         let name = Path::new("net").join(name);
         let content = fs::read(from.join(&name)).unwrap_or_default();
         let content = String::from_utf8_lossy(&content).into_owned();
-        let has_one = |line: &str| line.split_ascii_whitespace().any(|word| inodes.contains(word));
+        let has_one = |line: &str| {
+            line.split_ascii_whitespace()
+                .any(|word| inodes.contains(word))
+        };
         let (header, lines) = content.split_once('\n').unwrap_or_default();
         let mut text: String = [header, "\n"].concat();
         for line in lines.lines().filter(|line| has_one(line)) {

@@ -42,8 +42,24 @@ pub(super) struct Request {
     pub(super) id: ProcessId,
     pub(super) maps: bool,
     pub(super) pipes: Vec<PipeRequest>,
+    /// Descriptors of sockets, with the inodes, whose protocol is asked for.
+    pub(super) sockets: Vec<(i32, u64)>,
     /// Addresses of futexes.
     pub(super) words: Vec<u64>,
+}
+
+impl Request {
+    /// Asks nothing yet.
+    pub(super) fn of(id: ProcessId) -> Self {
+        Self {
+            files: Vec::new(),
+            id,
+            maps: false,
+            pipes: Vec::new(),
+            sockets: Vec::new(),
+            words: Vec::new(),
+        }
+    }
 }
 
 /// One descriptor through which a pipe is looked at.
@@ -63,6 +79,8 @@ pub(super) enum Answer {
     Maps(Option<io::Result<Vec<Mapping>>>),
     /// By inode.
     Pipe(u64, io::Result<PipeFacts>),
+    /// Of a socket, by inode, the kernel's name.
+    Protocol(u64, io::Result<String>),
     /// By address.
     Word(u64, io::Result<Words>),
 }

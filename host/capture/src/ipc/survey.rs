@@ -71,6 +71,7 @@ pub(super) fn survey(
             id,
             maps: wants_maps(machine, process, &mut survey),
             pipes: first.remove(&id).unwrap_or_default(),
+            sockets: Vec::new(),
             words: addresses.map(|((_, address), _)| *address).collect(),
         };
         if blocked.contains(&id) && (request.maps || !request.words.is_empty()) {
@@ -133,6 +134,8 @@ impl Survey {
                         self.fifos.insert(facts.inode, fullness);
                     }
                 }
+                // Asked for later, when it is known which sockets no list has.
+                Answer::Protocol(..) => {}
                 Answer::Maps(None) => {
                     let detail = "the time for reading maps in one capture had run out";
                     let gap = Gap::new("ipc/maps", GapCode::Skipped);
@@ -167,11 +170,8 @@ impl Survey {
     fn ask_others(&mut self, machine: &Machine, endpoints: &[Endpoint], refused: &Refused) {
         let requests = pipes(endpoints, Some(refused));
         let requests = requests.into_iter().map(|(id, pipes)| Request {
-            files: Vec::new(),
-            id,
-            maps: false,
             pipes,
-            words: Vec::new(),
+            ..Request::of(id)
         });
         let outcomes = machine.ipc.prober.read(&machine.proc, requests.collect());
         for answer in outcomes.into_iter().flat_map(|outcome| outcome.answers) {

@@ -247,6 +247,119 @@ client.send(b'1234567')",
 }
 
 #[test]
+fn a_connection_that_nobody_accepts_leads_to_who_should() {
+    let job = Job::start(
+        "server = socket.socket(socket.AF_UNIX)
+server.bind('\\0taskscope-accept-%d' % os.getpid())
+server.listen(8)
+client = socket.socket(socket.AF_UNIX)
+client.connect(server.getsockname())
+full = socket.create_server(('127.0.0.1', 0), backlog=0)
+fillers = [socket.socket() for _ in range(3)]
+for filler in fillers:
+    filler.setblocking(False)
+    filler.connect_ex(full.getsockname())
+fillers[-1].setblocking(True)",
+    );
+    let is_unix = |one: &Endpoint, state: &str| {
+        let unix = one.unix.as_ref();
+        unix.is_some_and(|unix| unix.state == state)
+    };
+    let (client, snapshot) = job.until(|snapshot| {
+        endpoint(&snapshot.ipc, |one| {
+            one.tcp.as_ref().is_some_and(|tcp| tcp.state == "syn_sent")
+        })?;
+        endpoint(&snapshot.ipc, |one| is_unix(one, "established"))
+    });
+    let listener = endpoint(&snapshot.ipc, |one| is_unix(one, "listen")).unwrap();
+    assert_eq!(client.peer, Some(listener.target));
+    assert_eq!(listener.unix.unwrap().receive_queue, Some(1));
+
+    let has_state = |one: &Endpoint, state: &str| {
+        let tcp = one.tcp.as_ref();
+        tcp.is_some_and(|tcp| tcp.state == state)
+    };
+    let connecting = endpoint(&snapshot.ipc, |one| has_state(one, "syn_sent")).unwrap();
+    let listener = endpoint(&snapshot.ipc, |one| has_state(one, "listen")).unwrap();
+    let (connecting, listener) = (connecting.tcp.unwrap(), listener.tcp.unwrap());
+    assert_eq!(connecting.remote, listener.local);
+    // Nothing was ever sent or received.
+    let since = (connecting.last_sent_ms, connecting.last_received_ms);
+    assert_eq!(since, (None, None));
+    // More than one does not fit into a queue of none.
+    assert_eq!((listener.receive_queue, listener.send_queue), (1, 0));
+}
+
+#[test]
+fn every_socket_has_its_kind_bound_or_not() {
+    let code = "sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+receiver.bind(('127.0.0.1', 0))
+sender.connect(receiver.getsockname())
+sender.send(b'12345')
+route = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+route.bind((0, 0))
+bound = socket.socket()
+bound.bind(('127.0.0.1', 0))
+alone = socket.socket(), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)";
+    let as_root = "\nraw = socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)
+packet = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)";
+    let job = Job::start(&[code, if is_root() { as_root } else { "" }].concat());
+    let wanted = if is_root() { 8 } else { 6 };
+    let (sockets, _) = job.until(|snapshot| {
+        let sockets: Vec<Endpoint> = snapshot
+            .ipc
+            .endpoints
+            .iter()
+            .filter(|one| one.target.starts_with("socket:["))
+            .cloned()
+            .collect();
+        (sockets.len() == wanted).then_some(sockets)
+    });
+    let of = |kind| -> Vec<&Endpoint> {
+        sockets
+            .iter()
+            .filter(|one| one.kind == Some(kind))
+            .collect()
+    };
+    let facts = |one: &Endpoint| one.socket.clone().unwrap();
+    let datagrams: Vec<_> = of(EndpointKind::Udp).into_iter().map(facts).collect();
+    let by_state = |state: Option<&str>| {
+        let found = datagrams.iter().find(|one| one.state.as_deref() == state);
+        found.unwrap().clone()
+    };
+    let (sender, receiver) = (by_state(Some("established")), by_state(Some("unconnected")));
+    assert_eq!(sender.remote, receiver.local);
+    assert!(receiver.receive_queue.is_some_and(|bytes| bytes >= 5));
+    assert_eq!(
+        (receiver.drops, receiver.protocol.as_str()),
+        (Some(0), "udp")
+    );
+    assert_eq!(by_state(None).protocol, "UDPv6");
+
+    let route = facts(of(EndpointKind::Netlink)[0]);
+    assert_eq!(
+        (route.protocol.as_str(), route.local),
+        ("route", Some(job.pid().to_string()))
+    );
+    let is_bound = |one: &&Endpoint| one.tcp.is_some();
+    let (bound, alone): (Vec<_>, Vec<_>) = of(EndpointKind::Tcp).into_iter().partition(is_bound);
+    if let [bound] = bound[..] {
+        let facts = bound.tcp.as_ref().unwrap();
+        assert_eq!((facts.state.as_str(), facts.last_sent_ms), ("close", None));
+    }
+    assert!(alone.iter().all(|one| facts(one).protocol == "TCP"));
+    assert_eq!(alone.len() + bound.len(), 2);
+    if is_root() {
+        assert_eq!(
+            facts(of(EndpointKind::Raw)[0]).local.as_deref(),
+            Some("0.0.0.0:1")
+        );
+        assert_eq!(facts(of(EndpointKind::Packet)[0]).protocol, "0x0000");
+    }
+}
+
+#[test]
 fn sockets_of_another_network_namespace_are_described() {
     if !is_root() {
         return skip("only root can make a network namespace");

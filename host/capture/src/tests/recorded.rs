@@ -243,7 +243,12 @@ fn a_recording_has_the_connections_the_cgroups_and_the_mounts_of_the_task() {
             .clone()
             .find(|mount| mount.purpose == model::MountPurpose::WorkingDirectory);
         let working = working.unwrap().clone();
-        (working.path, working.mount_point, working.kind, working.source)
+        (
+            working.path,
+            working.mount_point,
+            working.kind,
+            working.source,
+        )
     };
     assert_eq!(mounted(&again), mounted(&live));
 }

@@ -8,12 +8,12 @@ use std::time::Instant;
 
 use model::{PipeEnd, PipeFacts, ProcessId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
+use rustix::fs::{AtFlags, FileType, StatxFlags, getxattr, statx};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{Answer, PipeRequest, Request, pipe, words};
 use crate::ipc::mappings;
-use crate::proc::reader::open_process;
+use crate::proc::reader::{open_process, read_link};
 use crate::proc::{Reader, stat};
 
 /// More than this of a `maps` file is not searched.
@@ -84,6 +84,11 @@ impl Probed {
             let file = self.file(&target, fd, end);
             answer(Answer::File(fd, file));
         }
+        for &(fd, inode) in &request.sockets {
+            begin("socket");
+            let protocol = self.protocol(&target, fd, inode);
+            answer(Answer::Protocol(inode, protocol));
+        }
         if request.maps {
             begin("maps");
             answer(Answer::Maps(self.maps(target.directory)));
@@ -139,6 +144,22 @@ impl Probed {
             self.fifos.insert(facts.inode);
         }
         Ok((facts, Some(fullness)))
+    }
+
+    /// Asks for an attribute: a copy of the descriptor would put the socket into our own network class (`net_cls`).
+    fn protocol(&self, target: &Target<'_>, fd: i32, inode: u64) -> io::Result<String> {
+        let path = self.proc.join(target.id.pid.to_string());
+        let path = path.join("fd").join(fd.to_string());
+        let mut name = [0; 64];
+        let length = getxattr(&path, "system.sockprotoname", &mut name[..])?;
+        // If it is of the same socket now, it was so before: no inode comes back while it is open.
+        let link = read_link(target.directory, &format!("fd/{fd}"))?;
+        if link.to_str() != Some(format!("socket:[{inode}]").as_str()) {
+            return Err(rustix::io::Errno::NOENT.into());
+        }
+        let name = name.get(..length).unwrap_or_default();
+        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(name).into_owned())
     }
 
     fn maps(&mut self, directory: BorrowedFd<'_>) -> Option<io::Result<Vec<mappings::Mapping>>> {
