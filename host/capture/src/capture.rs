@@ -87,13 +87,13 @@ pub fn capture(
             reader: &mut reader,
             redactor: Redactor::new(&options.redact),
         };
-        let processes: Vec<Process> = images
+        let mut processes: Vec<Process> = images
             .into_iter()
             .filter_map(|image| look.process(targets.stats.get(&image.id)?, image))
             .collect();
         let namespaces = look.namespaces.finish();
         let mut found = look.gaps;
-        let ipc = ipc::read(machine, &processes, &mut reader, &mut found, &mut gaps);
+        let ipc = ipc::read(machine, &mut processes, &mut reader, &mut found, &mut gaps);
         let root = (targets.scope.root, processes.as_slice());
         let filesystem = filesystem::read(machine, root, &mut gaps, &mut found);
         let snapshot = Snapshot {

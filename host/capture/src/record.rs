@@ -16,7 +16,7 @@ use regex::Regex;
 use crate::discover::Targets;
 use crate::error::CaptureError;
 use crate::machine::Machine;
-use crate::proc::{cmdline, environ};
+use crate::proc::{cmdline, environ, text};
 use crate::redact::Redactor;
 
 /// Of the machine, below the proc root.
@@ -203,27 +203,39 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// The cgroups of the main process, up to where their hierarchies are mounted.
+    /// The cgroups of the task, up to where their hierarchies are mounted.
     fn cgroups(&self, targets: &Targets, to: &Path) -> io::Result<()> {
         let root = self.machine.cgroup_root();
-        for hierarchy in self.machine.hierarchies() {
-            let directory = hierarchy.directory(&targets.root_cgroup);
-            let directory = directory.as_deref().unwrap_or(&hierarchy.mount_point);
-            let visible = directory
-                .ancestors()
-                .take_while(|level| level.starts_with(&hierarchy.mount_point));
-            for level in visible {
-                let to = to.join(level.strip_prefix(root).unwrap_or(level));
-                fs::create_dir_all(&to)?;
-                for name in names(level) {
-                    if CGROUP.iter().any(|start| name.starts_with(start)) {
-                        copy(&level.join(&name), &to.join(&name))?;
-                    }
+        for level in self.levels(targets) {
+            let to = to.join(level.strip_prefix(root).unwrap_or(&level));
+            fs::create_dir_all(&to)?;
+            for name in names(&level) {
+                if CGROUP.iter().any(|start| name.starts_with(start)) {
+                    copy(&level.join(&name), &to.join(&name))?;
                 }
-                members(targets, level, &to)?;
             }
+            members(targets, &level, &to)?;
         }
         Ok(())
+    }
+
+    fn levels(&self, targets: &Targets) -> BTreeSet<PathBuf> {
+        let files = targets.processes.iter().filter_map(|id| {
+            let directory = self.machine.proc.join(id.pid.to_string());
+            Some(text::lines(&read(&directory.join("cgroup"))?))
+        });
+        let mut levels = BTreeSet::new();
+        for lines in files.chain([targets.root_cgroup.clone()]) {
+            for hierarchy in self.machine.hierarchies() {
+                let directory = hierarchy.directory(&lines);
+                let directory = directory.as_deref().unwrap_or(&hierarchy.mount_point);
+                let visible = directory
+                    .ancestors()
+                    .take_while(|level| level.starts_with(&hierarchy.mount_point));
+                levels.extend(visible.map(Path::to_owned));
+            }
+        }
+        levels
     }
 }
 

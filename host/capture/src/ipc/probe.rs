@@ -16,6 +16,7 @@ use model::{PipeEnd, PipeFacts, ProcessId};
 
 use super::futex::Words;
 use super::mappings::Mapping;
+use super::paths::PathRequest;
 use super::probe::process::{FileFacts, Probed};
 
 pub(super) mod pipe;
@@ -41,6 +42,8 @@ pub(super) struct Request {
     pub(super) files: Vec<(i32, PipeEnd)>,
     pub(super) id: ProcessId,
     pub(super) maps: bool,
+    /// Paths in calls of its threads.
+    pub(super) paths: Vec<PathRequest>,
     pub(super) pipes: Vec<PipeRequest>,
     /// Descriptors of sockets, with the inodes, whose protocol is asked for.
     pub(super) sockets: Vec<(i32, u64)>,
@@ -55,6 +58,7 @@ impl Request {
             files: Vec::new(),
             id,
             maps: false,
+            paths: Vec::new(),
             pipes: Vec::new(),
             sockets: Vec::new(),
             words: Vec::new(),
@@ -77,6 +81,8 @@ pub(super) enum Answer {
     File(i32, io::Result<(FileFacts, Option<io::Result<PipeFacts>>)>),
     /// Nothing where the time for this had run out.
     Maps(Option<io::Result<Vec<Mapping>>>),
+    /// By thread; not found if it waits in another call by now.
+    Path(i32, io::Result<String>),
     /// By inode.
     Pipe(u64, io::Result<PipeFacts>),
     /// Of a socket, by inode, the kernel's name.

@@ -11,6 +11,7 @@ use super::futex::Words;
 use super::futexes::Waits;
 use super::mappings::Mapping;
 use super::mounts::Mounts;
+use super::paths;
 use super::probe::process::FileFacts;
 use super::probe::{Answer, Outcome, PipeRequest, Request, lock};
 use crate::gaps::GapList;
@@ -29,6 +30,8 @@ pub(super) struct Survey {
     /// FIFOs by inode.
     pub(super) fifos: BTreeMap<u64, PipeFacts>,
     pub(super) mappings: BTreeMap<ProcessId, Vec<Mapping>>,
+    /// By process and thread, the path that its call is about.
+    pub(super) paths: BTreeMap<(ProcessId, i32), String>,
     /// Pipes by inode.
     pub(super) pipes: BTreeMap<u64, PipeFacts>,
     /// By process and address.
@@ -70,14 +73,17 @@ pub(super) fn survey(
             files: files(machine, process, &mut mounts, reader, &mut list),
             id,
             maps: wants_maps(machine, process, &mut survey),
+            paths: paths::wanted(process),
             pipes: first.remove(&id).unwrap_or_default(),
             sockets: Vec::new(),
             words: addresses.map(|((_, address), _)| *address).collect(),
         };
-        if blocked.contains(&id) && (request.maps || !request.words.is_empty()) {
-            let gap = Gap::new("ipc/futex,ipc/maps", GapCode::BlockedRead);
+        let reads_memory = request.maps || !request.words.is_empty() || !request.paths.is_empty();
+        if blocked.contains(&id) && reads_memory {
+            let gap = Gap::new("ipc/futex,ipc/maps,ipc/path", GapCode::BlockedRead);
             list.add(gap.with_detail("its memory already blocks another read"));
             request.maps = false;
+            request.paths.clear();
             request.words.clear();
         }
         if request.is_empty() {
@@ -132,6 +138,11 @@ impl Survey {
                     let fullness = fullness.and_then(|fullness| keep(gaps, "ipc/pipe", fullness));
                     if let Some(fullness) = fullness {
                         self.fifos.insert(facts.inode, fullness);
+                    }
+                }
+                Answer::Path(tid, path) => {
+                    if let Some(path) = keep(gaps, "ipc/path", path) {
+                        self.paths.insert((id, tid), path);
                     }
                 }
                 // Asked for later, when it is known which sockets no list has.
@@ -197,7 +208,11 @@ impl Survey {
 
 impl Request {
     fn is_empty(&self) -> bool {
-        self.files.is_empty() && !self.maps && self.pipes.is_empty() && self.words.is_empty()
+        self.files.is_empty()
+            && !self.maps
+            && self.paths.is_empty()
+            && self.pipes.is_empty()
+            && self.words.is_empty()
     }
 }
 

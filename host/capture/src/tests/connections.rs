@@ -527,7 +527,7 @@ fn what_the_kernel_refuses_is_a_gap_with_its_remedy() {
     }
     let job =
         Job::start("r, w = os.pipe()\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()");
-    let (_, snapshot) = job.until(|snapshot| futex_of(snapshot, job.pid()));
+    let (_, mut snapshot) = job.until(|snapshot| futex_of(snapshot, job.pid()));
     // The descriptors are known, as under Yama, and nothing more is allowed.
     let look = move || {
         rustix::thread::set_thread_groups(&[]).unwrap();
@@ -536,7 +536,7 @@ fn what_the_kernel_refuses_is_a_gap_with_its_remedy() {
         rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
         let (mut gaps, mut others) = (Vec::new(), GapList::of_machine());
         let mut reader = Reader::new();
-        let processes = &snapshot.processes;
+        let processes = &mut snapshot.processes;
         let ipc = ipc::read(&local(), processes, &mut reader, &mut gaps, &mut others);
         (ipc, gaps)
     };

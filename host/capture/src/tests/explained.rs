@@ -43,6 +43,53 @@ fn a_read_of_a_pipe_names_the_pipe() {
 }
 
 #[test]
+fn an_open_that_waits_names_its_file_and_which_end_it_wants() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("fifo");
+    for (code, mode, relative) in [
+        ("open('{path}')", "O_RDONLY", false),
+        ("open('{path}', 'w')", "O_WRONLY", false),
+        (
+            "os.open('fifo', os.O_RDONLY, dir_fd=os.open('{directory}', os.O_RDONLY))",
+            "O_RDONLY",
+            true,
+        ),
+    ] {
+        let code = code.replace("{path}", path.to_str().unwrap());
+        let code = code.replace("{directory}", directory.path().to_str().unwrap());
+        let make = format!("os.path.exists('{0}') or os.mkfifo('{0}')", path.display());
+        let child = Started::python(&format!("import os\n{make}\n{code}"));
+        let named = if relative {
+            "fifo"
+        } else {
+            path.to_str().unwrap()
+        };
+        let is_there = |process: &Process| {
+            let call = main_call(process);
+            call.and_then(|call| call.path.as_deref()) == Some(named)
+        };
+        let snapshot = look_until(&local(), child.pid(), is_there);
+        let process = process(&snapshot, child.pid());
+        let call = main_call(process).unwrap();
+        assert_eq!(
+            (call.name.as_str(), call.operation.as_deref()),
+            ("openat", Some(mode))
+        );
+        if relative {
+            assert_eq!(call.fd_target.as_deref(), directory.path().to_str());
+        }
+        if is_root() {
+            // Only an open of a FIFO waits there.
+            let wchan = process.proc.threads[0].wchan.as_deref();
+            assert!(
+                wchan.is_some_and(|wchan| wchan.contains("wait_for_partner")),
+                "{wchan:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_wait_for_a_child_names_it() {
     let child = Started::python(
         "import os, subprocess\np = subprocess.Popen(['sleep', '600'], stdin=subprocess.DEVNULL)\nprint(p.pid)\nos.waitpid(p.pid, 0)",

@@ -13,8 +13,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{Answer, PipeRequest, Request, pipe, words};
 use crate::ipc::mappings;
+use crate::ipc::paths::PathRequest;
 use crate::proc::reader::{open_process, read_link};
-use crate::proc::{Reader, stat};
+use crate::proc::{Reader, stat, text};
 
 /// More than this of a `maps` file is not searched.
 const MAPS_LIMIT: usize = 8 << 20;
@@ -74,6 +75,11 @@ impl Probed {
             return;
         }
         self.words(&target, &request.words, &begin, &answer);
+        for wanted in &request.paths {
+            begin("path");
+            let path = self.path(&target, wanted);
+            answer(Answer::Path(wanted.tid, path));
+        }
         for &wanted in &request.pipes {
             begin("pipe");
             let facts = pipe_of(&target, wanted);
@@ -114,6 +120,17 @@ impl Probed {
                 answer(Answer::Word(address, words));
             }
         }
+    }
+
+    /// A path is that of the call only if the thread waits in it before and after the read.
+    fn path(&mut self, target: &Target<'_>, wanted: &PathRequest) -> io::Result<String> {
+        let path = words::text(target.id.pid, target.directory, wanted.address)?;
+        let file = format!("task/{}/syscall", wanted.tid);
+        let now = self.reader.read(target.directory, &file).map(text::line)?;
+        if now != wanted.call || !self.lives(target) {
+            return Err(rustix::io::Errno::NOENT.into());
+        }
+        Ok(String::from_utf8_lossy(&path).into_owned())
     }
 
     /// Asks the file system for nothing that it does not know: a network file system is not waited for.
