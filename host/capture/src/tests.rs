@@ -5,6 +5,7 @@ mod connections;
 mod discovery;
 mod explained;
 mod file_systems;
+mod layouts;
 mod live;
 mod recorded;
 mod snapshot;

@@ -15,7 +15,11 @@ fn skipped(why: &str) {
 }
 
 /// Looks until `is_ready` says that the process has come so far.
-fn look_until(machine: &Machine, pid: i32, is_ready: impl Fn(&Process) -> bool) -> Snapshot {
+pub(super) fn look_until(
+    machine: &Machine,
+    pid: i32,
+    is_ready: impl Fn(&Process) -> bool,
+) -> Snapshot {
     wait_until(DEADLINE, || is_ready(process(&look(machine, pid), pid)));
     look(machine, pid)
 }
@@ -24,7 +28,7 @@ fn main_call(process: &Process) -> Option<&SystemCall> {
     process.proc.threads.first()?.call.as_ref()
 }
 
-fn waits_in(name: &str) -> impl Fn(&Process) -> bool {
+pub(super) fn waits_in(name: &str) -> impl Fn(&Process) -> bool {
     move |process| process.state == 'S' && main_call(process).is_some_and(|call| call.name == name)
 }
 
@@ -87,6 +91,38 @@ fn an_open_that_waits_names_its_file_and_which_end_it_wants() {
             );
         }
     }
+}
+
+/// Seizes and stops a child, and waits.
+const DEBUGGER: &str = "import os, time
+lib = ctypes.CDLL(None)
+lib.ptrace.argtypes = [ctypes.c_long] * 4
+child = os.fork()
+if child == 0:
+    time.sleep(600)
+    os._exit(0)
+for request in 0x4206, 0x4207:
+    assert lib.ptrace(request, child, 0, 0) == 0";
+
+#[test]
+fn who_is_held_by_a_debugger_names_it() {
+    let child = Started::python(DEBUGGER);
+    let machine = local();
+    let held = |snapshot: &Snapshot| {
+        let mut processes = snapshot.processes.iter();
+        processes.find(|one| one.state == 't').cloned()
+    };
+    let mut found = None;
+    wait_until(DEADLINE, || {
+        found = held(&look(&machine, child.pid()));
+        found.is_some()
+    });
+    let held = found.unwrap();
+    assert_eq!(held.ppid, child.pid());
+    assert_eq!(held.proc.status["TracerPid"], child.pid().to_string());
+    assert_eq!(held.proc.threads[0].state, Some('t'));
+    // Gone with its debugger no more than it would be without.
+    testkit::send_signal(held.pid, 9);
 }
 
 #[test]

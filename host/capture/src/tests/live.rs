@@ -8,6 +8,7 @@ use model::{GapCode, ProcessId, Snapshot};
 use rustix::process::{Gid, Pid, Uid, getpid, set_child_subreaper};
 use testkit::{DEADLINE, newest_python, process_state, wait_until};
 
+use super::explained::{look_until, waits_in};
 use super::{gaps_of, local, look, look_at, pids, process};
 use crate::{Scope, discover};
 
@@ -107,18 +108,13 @@ fn every_thread_of_a_python_is_listed_with_its_name() {
         "{name}\nfor _ in range(3): threading.Thread(target=threading.Event().wait, daemon=True).start()"
     );
     let child = Started::python(&code);
-    let machine = local();
-    wait_until(DEADLINE, || {
-        let snapshot = look(&machine, child.pid());
-        let python = process(&snapshot, child.pid());
-        let main = &python.proc.threads[0];
-        python.proc.threads.len() == 4
-            && main.state == Some('S')
-            && main.comm.as_deref() == Some("a) R 1\n\u{fffd}(x")
-    });
-    let snapshot = look(&machine, child.pid());
+    // It reads when all of them are there.
+    let snapshot = look_until(&local(), child.pid(), waits_in("read"));
+    let main = &process(&snapshot, child.pid()).proc.threads[0];
+    assert_eq!(main.comm.as_deref(), Some("a) R 1\n\u{fffd}(x"));
     let python = process(&snapshot, child.pid());
     assert!(python.python_candidate);
+    assert_eq!(python.proc.threads.len(), 4);
     assert_eq!((python.state, python.ppid), ('S', own_pid()));
     assert!(
         python
@@ -237,7 +233,8 @@ fn what_another_user_may_not_read_is_denied_and_never_empty() {
     let child = Started::python("");
     let machine = local();
     let id = machine.identify(child.pid()).unwrap();
-    wait_until(DEADLINE, || process_state(id.pid) == Some('S'));
+    // While it runs there is no wait channel to be masked.
+    look_until(&machine, id.pid, waits_in("read"));
     let snapshot = look_as_nobody(id);
     let python = process(&snapshot, id.pid);
     assert!(python.python_candidate, "the arguments are for all to read");

@@ -6,18 +6,18 @@ use std::process::{Command, Stdio};
 use model::{Cgroup, CgroupLevel, CgroupLimits, Endpoint, Limit, Snapshot};
 
 use super::connections::Job;
+use super::explained::{look_until, waits_in};
 use super::live::Started;
 use super::{gaps_of, local, look, process, stacks};
 use crate::{Machine, Scope, StackSource, discover, record};
-use testkit::{DEADLINE, process_state, wait_until};
 
-fn recorded(directory: &Path) -> Machine {
+pub(super) fn recorded(directory: &Path) -> Machine {
     let off = stacks(StackSource::Off);
     let roots = (directory.join("proc"), directory.join("cgroup"));
     Machine::at(roots.0, roots.1, off).with_shared_memory("/tmp".into())
 }
 
-fn fixture(name: &str) -> PathBuf {
+pub(super) fn fixture(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     root.join("tests/fixtures/machines").join(name)
 }
@@ -73,16 +73,8 @@ fn a_recording_of_a_living_process_has_its_facts_and_none_of_its_secrets() {
         // The test's own one moves on while others write to it.
         .stderr(Stdio::null());
     let child = Started::new(&mut command);
-    wait_until(DEADLINE, || process_state(child.pid()) == Some('S'));
     let machine = local();
-    let ready = || {
-        process(&look(&machine, child.pid()), child.pid())
-            .cmdline
-            .len()
-            == 5
-    };
-    wait_until(DEADLINE, ready);
-    let live = look(&machine, child.pid());
+    let live = look_until(&machine, child.pid(), waits_in("read"));
 
     let directory = tempfile::tempdir().unwrap();
     let mut scope = Scope::tree(machine.identify(child.pid()).unwrap(), None);
