@@ -76,7 +76,7 @@ pub(super) fn describe(
     let ours = sockets.namespace_of("self");
     let is_answered = asks_kernel && sockets.ask(ours.as_deref().unwrap_or_default());
     // What the kernel did not answer for lives in another network namespace, or is of another kind.
-    sockets.files(if is_answered { ours } else { None });
+    sockets.files(ours.as_ref().filter(|_| is_answered));
     if asks_kernel && !sockets.missing.is_empty() {
         sockets.ask_protocols();
     }
@@ -118,7 +118,7 @@ impl Sockets<'_> {
 
     /// Reads the lists of each network namespace in which holders of missing sockets live. In `known` the kernel has
     /// answered for TCP and unix sockets.
-    fn files(&mut self, known: Option<String>) {
+    fn files(&mut self, known: Option<&String>) {
         let mut seen = BTreeSet::new();
         let positions: Vec<usize> = self
             .missing
@@ -135,7 +135,7 @@ impl Sockets<'_> {
             if seen.insert(namespace.clone())
                 && let Ok(directory) = open_process(&self.machine.proc, pid)
             {
-                if namespace.is_none() || namespace != known {
+                if namespace.is_none() || namespace.as_ref() != known {
                     self.lists(directory.as_fd(), &namespace.unwrap_or_default());
                 }
                 self.other_lists(directory.as_fd());

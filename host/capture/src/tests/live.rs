@@ -188,6 +188,29 @@ fn a_zombie_leaves_one_gap() {
 }
 
 #[test]
+fn a_zombie_tells_how_it_ended() {
+    for (deed, code, signal) in [
+        ("exit 0", Some(0), None),
+        ("exit 3", Some(3), None),
+        ("kill -9 $$", None, Some(9)),
+    ] {
+        let child = Started::new(Command::new("sh").args(["-c", deed]));
+        wait_until(DEADLINE, || process_state(child.pid()) == Some('Z'));
+        let snapshot = look(&local(), child.pid());
+        let facts = &process(&snapshot, child.pid()).proc;
+        assert_eq!(
+            (facts.exit_code, facts.exit_signal),
+            (code, signal),
+            "{deed}"
+        );
+    }
+    let living = Started::sleep();
+    let snapshot = look(&local(), living.pid());
+    let facts = &process(&snapshot, living.pid()).proc;
+    assert_eq!((facts.exit_code, facts.exit_signal), (None, None));
+}
+
+#[test]
 fn a_process_whose_main_thread_ended_is_read_through_another() {
     let code =
         "threading.Thread(target=sys.stdin.read).start()\nctypes.CDLL(None).pthread_exit(None)";

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use model::{Cgroup, CgroupLevel, CgroupLimits, Endpoint, Limit, Snapshot};
+use model::{Cgroup, CgroupLevel, CgroupLimits, Limit, Snapshot};
 
 use super::connections::Job;
 use super::explained::{look_until, waits_in};
@@ -193,15 +193,11 @@ fn bounds(cgroup: &Cgroup, root: &Path) -> (u32, String, CgroupLimits, Vec<Cgrou
             memory,
             path: below(&level.path),
             pids,
-            pressure: Default::default(),
+            pressure: std::collections::BTreeMap::default(),
         }
     });
     let path = below(cgroup.path.as_deref().unwrap());
     (cgroup.version, path, limits, chain.collect())
-}
-
-fn is_unix(endpoint: &&Endpoint) -> bool {
-    endpoint.unix.is_some()
 }
 
 #[test]
@@ -212,7 +208,7 @@ fn a_recording_has_the_connections_the_cgroups_and_the_mounts_of_the_task() {
         let is_ready = snapshot.ipc.locks.iter().any(waits)
             && !snapshot.ipc.futexes.is_empty()
             && !snapshot.ipc.sysv.is_empty()
-            && snapshot.ipc.endpoints.iter().any(|one| is_unix(&one));
+            && snapshot.ipc.endpoints.iter().any(|one| one.unix.is_some());
         is_ready.then(|| snapshot.clone())
     });
     let directory = tempfile::tempdir().unwrap();

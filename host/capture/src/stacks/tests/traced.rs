@@ -10,7 +10,7 @@ use super::{embedded, eventually, read_one};
 use testkit::process_state;
 
 /// Seizes and stops the process that it is told, and holds it until its own input ends.
-const TRACER: &str = r#"
+const TRACER: &str = r"
 import ctypes, sys
 lib = ctypes.CDLL(None, use_errno=True)
 lib.ptrace.argtypes = [ctypes.c_long] * 4
@@ -19,7 +19,7 @@ SEIZE, INTERRUPT = 0x4206, 0x4207
 assert lib.ptrace(SEIZE, pid, 0, 0) == 0, ctypes.get_errno()
 assert lib.ptrace(INTERRUPT, pid, 0, 0) == 0, ctypes.get_errno()
 sys.stdin.read()
-"#;
+";
 
 const TARGET: &str = "
 import sys
