@@ -33,9 +33,9 @@ mod sockets;
 mod tcp;
 mod unix;
 
+mod arguments;
 mod locks;
 mod mappings;
-mod paths;
 mod shared;
 mod system_calls;
 mod sysv;
@@ -69,7 +69,7 @@ pub(crate) fn read(
     } else {
         survey::Survey::default()
     };
-    paths::complete(processes, std::mem::take(&mut survey.paths));
+    arguments::complete(processes, std::mem::take(&mut survey.arguments));
     endpoints::complete(&mut endpoints, processes, &survey);
     sockets::describe(machine, is_local, &mut endpoints, reader, machine_gaps);
     let (shared_memory, segments) = shared::read(processes, &survey);

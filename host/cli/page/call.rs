@@ -26,6 +26,10 @@ pub(crate) fn call(call: &SystemCall) -> String {
             (None, _) => {}
         }
     }
+    if !call.fds.is_empty() {
+        let fds: Vec<String> = call.fds.iter().map(i32::to_string).collect();
+        _ = write!(words, " of {}", fds.join(", "));
+    }
     if let Some(address) = &call.address {
         _ = write!(words, " at {}", safe(address));
     }
@@ -76,6 +80,12 @@ mod tests {
             call(&open("fifo")),
             "openat O_RDONLY of fifo in the working directory"
         );
+        let poll = SystemCall {
+            fds: vec![3, 5],
+            timeout: Some(CallTimeout::Infinite),
+            ..named("poll")
+        };
+        assert_eq!(call(&poll), "poll of 3, 5 without a timeout");
         let futex = SystemCall {
             address: Some("0x7f00".to_owned()),
             operation: Some("FUTEX_WAIT_PRIVATE".to_owned()),

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use model::{PipeEnd, PipeFacts, ProcessId};
 
+use super::arguments::{Argument, ArgumentRequest, Kind};
 use super::futex::Words;
 use super::mappings::Mapping;
-use super::paths::PathRequest;
 use super::probe::process::{FileFacts, Probed};
 
 pub(super) mod pipe;
@@ -38,12 +38,12 @@ const STACK_BYTES: usize = 256 << 10;
 /// What is asked of one process.
 #[derive(Debug)]
 pub(super) struct Request {
+    /// What calls of its threads are about.
+    pub(super) arguments: Vec<ArgumentRequest>,
     /// Descriptors whose file is asked about: is it a FIFO, how long is it; and which end of a FIFO each would be.
     pub(super) files: Vec<(i32, PipeEnd)>,
     pub(super) id: ProcessId,
     pub(super) maps: bool,
-    /// Paths in calls of its threads.
-    pub(super) paths: Vec<PathRequest>,
     pub(super) pipes: Vec<PipeRequest>,
     /// Descriptors of sockets, with the inodes, whose protocol is asked for.
     pub(super) sockets: Vec<(i32, u64)>,
@@ -55,10 +55,10 @@ impl Request {
     /// Asks nothing yet.
     pub(super) fn of(id: ProcessId) -> Self {
         Self {
+            arguments: Vec::new(),
             files: Vec::new(),
             id,
             maps: false,
-            paths: Vec::new(),
             pipes: Vec::new(),
             sockets: Vec::new(),
             words: Vec::new(),
@@ -82,7 +82,7 @@ pub(super) enum Answer {
     /// Nothing where the time for this had run out.
     Maps(Option<io::Result<Vec<Mapping>>>),
     /// By thread; not found if it waits in another call by now.
-    Path(i32, io::Result<String>),
+    Argument(i32, Kind, io::Result<Argument>),
     /// By inode.
     Pipe(u64, io::Result<PipeFacts>),
     /// Of a socket, by inode, the kernel's name.

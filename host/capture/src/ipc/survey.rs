@@ -6,12 +6,12 @@ use std::io;
 use model::{Endpoint, Gap, GapCode, PipeEnd, PipeFacts, Process, ProcessId};
 use rustix::io::Errno;
 
+use super::arguments;
 use super::descriptor::{self, inode_of};
 use super::futex::Words;
 use super::futexes::Waits;
 use super::mappings::Mapping;
 use super::mounts::Mounts;
-use super::paths;
 use super::probe::process::FileFacts;
 use super::probe::{Answer, Outcome, PipeRequest, Request, lock};
 use crate::gaps::GapList;
@@ -27,11 +27,11 @@ const FILES_LIMIT: usize = 256;
 /// What came back.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
+    /// By process and thread, what its call is about.
+    pub(super) arguments: BTreeMap<(ProcessId, i32), arguments::Argument>,
     /// FIFOs by inode.
     pub(super) fifos: BTreeMap<u64, PipeFacts>,
     pub(super) mappings: BTreeMap<ProcessId, Vec<Mapping>>,
-    /// By process and thread, the path that its call is about.
-    pub(super) paths: BTreeMap<(ProcessId, i32), String>,
     /// Pipes by inode.
     pub(super) pipes: BTreeMap<u64, PipeFacts>,
     /// By process and address.
@@ -73,17 +73,18 @@ pub(super) fn survey(
             files: files(machine, process, &mut mounts, reader, &mut list),
             id,
             maps: wants_maps(machine, process, &mut survey),
-            paths: paths::wanted(process),
+            arguments: arguments::wanted(process),
             pipes: first.remove(&id).unwrap_or_default(),
             sockets: Vec::new(),
             words: addresses.map(|((_, address), _)| *address).collect(),
         };
-        let reads_memory = request.maps || !request.words.is_empty() || !request.paths.is_empty();
+        let reads_memory =
+            request.maps || !request.words.is_empty() || !request.arguments.is_empty();
         if blocked.contains(&id) && reads_memory {
-            let gap = Gap::new("ipc/futex,ipc/maps,ipc/path", GapCode::BlockedRead);
+            let gap = Gap::new("ipc/futex,ipc/maps,ipc/path,ipc/poll", GapCode::BlockedRead);
             list.add(gap.with_detail("its memory already blocks another read"));
             request.maps = false;
-            request.paths.clear();
+            request.arguments.clear();
             request.words.clear();
         }
         if request.is_empty() {
@@ -140,9 +141,13 @@ impl Survey {
                         self.fifos.insert(facts.inode, fullness);
                     }
                 }
-                Answer::Path(tid, path) => {
-                    if let Some(path) = keep(gaps, "ipc/path", path) {
-                        self.paths.insert((id, tid), path);
+                Answer::Argument(tid, kind, argument) => {
+                    let what = match kind {
+                        arguments::Kind::Path => "ipc/path",
+                        arguments::Kind::Polled(_) => "ipc/poll",
+                    };
+                    if let Some(argument) = keep(gaps, what, argument) {
+                        self.arguments.insert((id, tid), argument);
                     }
                 }
                 // Asked for later, when it is known which sockets no list has.
@@ -210,7 +215,7 @@ impl Request {
     fn is_empty(&self) -> bool {
         self.files.is_empty()
             && !self.maps
-            && self.paths.is_empty()
+            && self.arguments.is_empty()
             && self.pipes.is_empty()
             && self.words.is_empty()
     }

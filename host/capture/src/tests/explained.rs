@@ -165,6 +165,7 @@ fn a_poll_tells_its_timeout_and_an_epoll_its_descriptor() {
     let call = main_call(process(&snapshot, poll.pid())).unwrap();
     assert_eq!(call.timeout, Some(CallTimeout::Set));
     assert!(call.timeout_ms.unwrap() <= 600_000);
+    assert_eq!(call.fds, [0]);
 
     let epoll = Started::python("import select\ne = select.epoll()\ne.poll()");
     let call = call_of(&epoll, "epoll_wait");

@@ -334,6 +334,7 @@ fn thread(tid: i32) -> Thread {
             address: Some("0x7f2c8a0e5000".to_owned()),
             fd: Some(1),
             fd_target: Some("pipe:[51628]".to_owned()),
+            fds: vec![1],
             name: "futex".to_owned(),
             operation: Some("FUTEX_WAIT_PRIVATE".to_owned()),
             path: Some("/data/fifo".to_owned()),

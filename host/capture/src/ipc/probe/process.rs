@@ -12,8 +12,8 @@ use rustix::fs::{AtFlags, FileType, StatxFlags, getxattr, statx};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{Answer, PipeRequest, Request, pipe, words};
+use crate::ipc::arguments::{self, Argument, ArgumentRequest, Kind};
 use crate::ipc::mappings;
-use crate::ipc::paths::PathRequest;
 use crate::proc::reader::{open_process, read_link};
 use crate::proc::{Reader, stat, text};
 
@@ -75,10 +75,13 @@ impl Probed {
             return;
         }
         self.words(&target, &request.words, &begin, &answer);
-        for wanted in &request.paths {
-            begin("path");
-            let path = self.path(&target, wanted);
-            answer(Answer::Path(wanted.tid, path));
+        for wanted in &request.arguments {
+            begin(match wanted.kind {
+                Kind::Path => "path",
+                Kind::Polled(_) => "poll",
+            });
+            let argument = self.argument(&target, wanted);
+            answer(Answer::Argument(wanted.tid, wanted.kind, argument));
         }
         for &wanted in &request.pipes {
             begin("pipe");
@@ -122,15 +125,26 @@ impl Probed {
         }
     }
 
-    /// A path is that of the call only if the thread waits in it before and after the read.
-    fn path(&mut self, target: &Target<'_>, wanted: &PathRequest) -> io::Result<String> {
-        let path = words::text(target.id.pid, target.directory, wanted.address)?;
+    /// What is read is of the call only if the thread waits in it before and after.
+    fn argument(&mut self, target: &Target<'_>, wanted: &ArgumentRequest) -> io::Result<Argument> {
+        let (pid, directory) = (target.id.pid, target.directory);
+        let argument = match wanted.kind {
+            Kind::Path => {
+                let path = words::text(pid, directory, wanted.address)?;
+                Argument::Path(String::from_utf8_lossy(&path).into_owned())
+            }
+            Kind::Polled(count) => {
+                let mut bytes = vec![0; count * arguments::POLLED_BYTES];
+                let length = words::bytes(pid, directory, wanted.address, &mut bytes)?;
+                Argument::Polled(arguments::polled(bytes.get(..length).unwrap_or_default()))
+            }
+        };
         let file = format!("task/{}/syscall", wanted.tid);
         let now = self.reader.read(target.directory, &file).map(text::line)?;
         if now != wanted.call || !self.lives(target) {
             return Err(rustix::io::Errno::NOENT.into());
         }
-        Ok(String::from_utf8_lossy(&path).into_owned())
+        Ok(argument)
     }
 
     /// Asks the file system for nothing that it does not know: a network file system is not waited for.

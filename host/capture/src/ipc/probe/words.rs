@@ -16,11 +16,7 @@ const LENGTH: usize = 12;
 /// Reads the futex at `address` of the process `pid`, whose directory in `/proc` is `directory`.
 pub(super) fn read(pid: i32, directory: BorrowedFd<'_>, address: u64) -> io::Result<Words> {
     let mut bytes = [0; LENGTH];
-    let length = match by_call(pid, address, &mut bytes) {
-        // A filter of system calls, or a kernel without it.
-        Err(Errno::EPERM | Errno::ENOSYS) => by_file(directory, address, &mut bytes)?,
-        other => other?,
-    };
+    let length = self::bytes(pid, directory, address, &mut bytes)?;
     let number = |at: usize| {
         let end = at + 4;
         let bytes = bytes[at..end].try_into().expect("four bytes");
@@ -46,10 +42,7 @@ pub(super) fn text(pid: i32, directory: BorrowedFd<'_>, address: u64) -> io::Res
         let to_page_end = usize::try_from(PAGE - at % PAGE).expect("less than a page");
         let mut bytes = [0; CHUNK];
         let wanted = &mut bytes[..to_page_end.min(CHUNK)];
-        let length = match by_call(pid, at, wanted) {
-            Err(Errno::EPERM | Errno::ENOSYS) => by_file(directory, at, wanted)?,
-            other => other?,
-        };
+        let length = self::bytes(pid, directory, at, wanted)?;
         let read = bytes.get(..length).unwrap_or_default();
         if let Some(end) = read.iter().position(|&byte| byte == 0) {
             text.extend_from_slice(&read[..end]);
@@ -64,6 +57,20 @@ pub(super) fn text(pid: i32, directory: BorrowedFd<'_>, address: u64) -> io::Res
     }
     // The kernel refuses it as well.
     Err(Errno::ENAMETOOLONG.into())
+}
+
+/// Reads what is at `address` into `bytes`; returns how much there was.
+pub(super) fn bytes(
+    pid: i32,
+    directory: BorrowedFd<'_>,
+    address: u64,
+    bytes: &mut [u8],
+) -> io::Result<usize> {
+    match by_call(pid, address, bytes) {
+        // A filter of system calls, or a kernel without it.
+        Err(Errno::EPERM | Errno::ENOSYS) => by_file(directory, address, bytes),
+        other => Ok(other?),
+    }
 }
 
 fn by_call(pid: i32, address: u64, bytes: &mut [u8]) -> nix::Result<usize> {
