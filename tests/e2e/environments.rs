@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::{PythonJob, newest_python};
+use testkit::{PythonJob, newest_python, wait_until_asleep};
 
 use crate::support::{FILTERED, binary};
 
@@ -130,6 +130,7 @@ fn from_every_place_each_value_is_right_or_marked() {
     let job = PythonJob::new(newest_python(), script)
         .environment("RANK", "5")
         .start();
+    wait_until_asleep(job.pid());
     let mut looked = 0;
     for place in places() {
         let Some(snapshot) = seen_from(&place, program.to_str().unwrap(), job.pid()) else {

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
 use serde_json::Value;
-use testkit::{PythonJob, newest_python};
+use testkit::{PythonJob, newest_python, wait_until_asleep};
 
 use crate::support::{binary, process, sandbox, scrubbed, stored};
 
@@ -106,6 +106,7 @@ fn a_snapshot_of_a_running_process_is_a_document_a_page_or_stored() {
         .environment("RANK", "7")
         .environment("WORLD_SIZE", "8")
         .start();
+    wait_until_asleep(job.pid());
     let pid = job.pid().to_string();
     let output = sandbox.run(["snapshot", "--pid", &pid]).success();
     assert!(output.stdout.is_ascii() && output.stdout.ends_with('\n'));

@@ -282,9 +282,12 @@ fn attach_watches_a_family_until_it_is_told_to_stop_and_hurts_nobody() {
     });
     assert!(process(&seen, "sleep 1000").is_some());
     attach.signal(TERM);
-    let _ = attach.wait(DEADLINE).success();
-    let last = snapshot(&sandbox, stored(&sandbox).last().unwrap());
-    assert_eq!(last["capture"]["trigger"], "signal");
+    let output = attach.wait(DEADLINE).success();
+    // A machine that is too busy for one more look in time gives it up, and says so.
+    if !output.stderr.contains("that snapshot is lost") {
+        let last = snapshot(&sandbox, stored(&sandbox).last().unwrap());
+        assert_eq!(last["capture"]["trigger"], "signal");
+    }
     assert!(process_exists(job.pid()));
 }
 

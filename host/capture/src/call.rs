@@ -1,6 +1,7 @@
 //! A line of `/proc/PID/task/TID/syscall` in words: the name of the call and what of its arguments explains a wait.
 //!
-//! Arguments are numbers as they stood in registers. What they point to is in the memory of the target and is not read.
+//! Arguments are numbers as they stood in registers. What they point to is in the memory of the target and is not read
+//! here; paths are read by `ipc`, where what can block is.
 
 mod operation;
 mod table;
@@ -109,6 +110,8 @@ fn describe(abi: Abi, registers: &Registers) -> Option<SystemCall> {
         "wait4" | "waitpid" => call.waits_for = registers.signed(0),
         "waitid" => waitid(&mut call, registers),
         "fcntl" | "fcntl64" => call.operation = registers.unsigned(1).map(operation::fcntl),
+        "open" => call.operation = registers.unsigned(1).map(operation::open),
+        "openat" => call.operation = registers.unsigned(2).map(operation::open),
         "flock" => call.operation = registers.unsigned(1).map(operation::flock),
         "ioctl" => call.operation = registers.unsigned(1).map(|request| format!("{request:#x}")),
         _ => {}

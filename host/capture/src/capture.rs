@@ -91,7 +91,7 @@ pub fn capture(
             reader: &mut reader,
             redactor: Redactor::new(&options.redact),
         };
-        let processes: Vec<Process> = images
+        let mut processes: Vec<Process> = images
             .into_iter()
             .filter_map(|image| look.process(targets.stats.get(&image.id)?, image))
             .collect();
@@ -99,14 +99,14 @@ pub fn capture(
         let mut found = look.gaps;
         let mut ipc = Ipc::default();
         if moment.detail < Detail::WithoutConnections {
-            ipc = ipc::read(machine, &processes, &mut reader, &mut found, &mut gaps);
+            ipc = ipc::read(machine, &mut processes, &mut reader, &mut found, &mut gaps);
         }
         let root = (targets.scope.root, processes.as_slice());
         let filesystem = filesystem::read(machine, root, &mut gaps, &mut found);
         let snapshot = Snapshot {
             annotations: Vec::new(),
             capture: began(moment),
-            cgroup: cgroup::read(machine, &targets.root_cgroup, &mut reader, &mut gaps),
+            cgroup: cgroup::of_processes(machine, targets, &processes, &mut reader, &mut gaps),
             collector_version: options.collector_version.clone(),
             filesystem,
             findings: Vec::new(),

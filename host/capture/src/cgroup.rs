@@ -4,13 +4,15 @@
 mod chain;
 mod limits;
 mod numbers;
+mod others;
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use model::{Cgroup, CgroupLevel, Gap, GapCode};
+use model::{Cgroup, CgroupLevel, Gap, GapCode, Process};
 
+use crate::discover::Targets;
 use crate::error::gap_code;
 use crate::gaps::GapList;
 use crate::hierarchy::Hierarchy;
@@ -21,6 +23,20 @@ const PRESSURE: [&str; 3] = ["cpu", "io", "memory"];
 
 /// Cgroups below a task's own, however odd its tree, that we look into.
 const MOST_DIRECTORIES: usize = 4096;
+
+/// Reads the cgroup of the main process of `targets`, and those of `processes` that are in others.
+pub(crate) fn of_processes(
+    machine: &Machine,
+    targets: &Targets,
+    processes: &[Process],
+    reader: &mut Reader,
+    gaps: &mut GapList,
+) -> Cgroup {
+    let mut cgroup = read(machine, &targets.root_cgroup, reader, gaps);
+    let main = (&cgroup, targets.root_cgroup.as_slice());
+    cgroup.others = others::read(machine, main, processes, reader, gaps);
+    cgroup
+}
 
 /// Reads the cgroup of the process whose `/proc/PID/cgroup` has `lines`.
 pub(crate) fn read(

@@ -27,11 +27,13 @@ mod survey;
 mod futex;
 mod futexes;
 
+mod datagrams;
 mod netlink;
 mod sockets;
 mod tcp;
 mod unix;
 
+mod arguments;
 mod locks;
 mod mappings;
 mod shared;
@@ -48,10 +50,10 @@ pub(crate) struct IpcReader {
     prober: probe::Prober,
 }
 
-/// Returns what connects `processes`. Adds to `gaps` those of processes, to `machine_gaps` all others.
+/// Returns what connects `processes`, and puts to the calls of their threads the path that each is about. Adds to `gaps` those of processes, to `machine_gaps` all others.
 pub(crate) fn read(
     machine: &Machine,
-    processes: &[Process],
+    processes: &mut [Process],
     reader: &mut Reader,
     gaps: &mut Vec<Gap>,
     machine_gaps: &mut GapList,
@@ -62,11 +64,12 @@ pub(crate) fn read(
         .get_or_init(|| numbers_processes_as_we_do(machine, reader));
     let waits = futexes::waits(processes, machine_gaps);
     let mut endpoints = endpoints::pipes_and_sockets(processes);
-    let survey = if is_local {
+    let mut survey = if is_local {
         survey::survey(machine, processes, &endpoints, &waits, reader, gaps)
     } else {
         survey::Survey::default()
     };
+    arguments::complete(processes, std::mem::take(&mut survey.arguments));
     endpoints::complete(&mut endpoints, processes, &survey);
     sockets::describe(machine, is_local, &mut endpoints, reader, machine_gaps);
     let (shared_memory, segments) = shared::read(processes, &survey);

@@ -23,6 +23,22 @@ pub(crate) fn of_stat(facts: &mut ProcFacts, stat: &Stat) {
     facts.foreground_group = stat.foreground_group.filter(|&group| group >= 0);
     facts.processor = stat.processor;
     facts.scheduling = stat.scheduling();
+    if stat.state == 'Z' {
+        // Who may not read `io` is told 0 as well.
+        let is_told = |status: &i32| *status != 0 || !facts.io.is_empty();
+        let status = stat.wait_status.filter(is_told);
+        (facts.exit_code, facts.exit_signal) = status.map_or((None, None), ending);
+    }
+}
+
+/// Returns the status or the signal that a process ended with.
+fn ending(wait_status: i32) -> (Option<u8>, Option<u8>) {
+    let [low, code, ..] = wait_status.to_le_bytes();
+    // The upper bit of the signal says that a core was dumped.
+    match low & 0x7f {
+        0 => (Some(code), None),
+        signal => (None, Some(signal)),
+    }
 }
 
 /// Puts what its main thread says into `facts`: the files of `/proc/PID` itself are those of that thread, so they are

@@ -12,11 +12,23 @@ pub(crate) fn call(call: &SystemCall) -> String {
     if let Some(operation) = &call.operation {
         _ = write!(words, " {}", safe(operation));
     }
-    match (call.fd, &call.fd_target) {
-        (Some(fd), Some(target)) => _ = write!(words, " of {fd} ({})", safe(target)),
-        (Some(-100), None) => words.push_str(" of the working directory"),
-        (Some(fd), None) => _ = write!(words, " of {fd}"),
-        (None, _) => {}
+    let path = call.path.as_deref().filter(|path| !path.is_empty());
+    if let Some(path) = path {
+        _ = write!(words, " of {}", safe(path));
+    }
+    // A whole path does not begin at a descriptor.
+    if path.is_none_or(|path| !path.starts_with('/')) {
+        let join = if path.is_some() { "in" } else { "of" };
+        match (call.fd, &call.fd_target) {
+            (Some(fd), Some(target)) => _ = write!(words, " {join} {fd} ({})", safe(target)),
+            (Some(-100), None) => _ = write!(words, " {join} the working directory"),
+            (Some(fd), None) => _ = write!(words, " {join} {fd}"),
+            (None, _) => {}
+        }
+    }
+    if !call.fds.is_empty() {
+        let fds: Vec<String> = call.fds.iter().map(i32::to_string).collect();
+        _ = write!(words, " of {}", fds.join(", "));
     }
     if let Some(address) = &call.address {
         _ = write!(words, " at {}", safe(address));
@@ -57,6 +69,23 @@ mod tests {
             ..named("read")
         };
         assert_eq!(call(&read), "read of 3 (pipe:[5])");
+        let open = |path: &str| SystemCall {
+            fd: Some(-100),
+            operation: Some("O_RDONLY".to_owned()),
+            path: Some(path.to_owned()),
+            ..named("openat")
+        };
+        assert_eq!(call(&open("/run/fifo")), "openat O_RDONLY of /run/fifo");
+        assert_eq!(
+            call(&open("fifo")),
+            "openat O_RDONLY of fifo in the working directory"
+        );
+        let poll = SystemCall {
+            fds: vec![3, 5],
+            timeout: Some(CallTimeout::Infinite),
+            ..named("poll")
+        };
+        assert_eq!(call(&poll), "poll of 3, 5 without a timeout");
         let futex = SystemCall {
             address: Some("0x7f00".to_owned()),
             operation: Some("FUTEX_WAIT_PRIVATE".to_owned()),

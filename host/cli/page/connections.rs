@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use model::{
     Endpoint, FileLock, Futex, FutexOwnerSource, Owner, PipeEnd, Process, ProcessId, Snapshot,
+    SocketFacts,
 };
 
 use super::table;
@@ -52,6 +53,9 @@ pub(super) fn descriptor(snapshot: &Snapshot, process: &Process, fd: &str) -> Op
         let queues = queues(Some(tcp.receive_queue), Some(tcp.send_queue), &tcp.state);
         words.push(text + &queues);
     }
+    if let Some(socket) = &endpoint.socket {
+        words.push(socket_words(socket));
+    }
     if let Some(peer) = &endpoint.peer {
         let mut endpoints = snapshot.ipc.endpoints.iter();
         let held = endpoints.find(|other| other.target == *peer);
@@ -61,6 +65,31 @@ pub(super) fn descriptor(snapshot: &Snapshot, process: &Process, fd: &str) -> Op
         });
     }
     (!words.is_empty()).then(|| words.join("; "))
+}
+
+fn socket_words(socket: &SocketFacts) -> String {
+    let mut text = safe(&socket.protocol);
+    for (before, address) in [(" ", &socket.local), (" to ", &socket.remote)] {
+        if let Some(address) = address {
+            _ = write!(text, "{before}{}", safe(address));
+        }
+    }
+    if let Some(state) = &socket.state {
+        _ = write!(text, ", {}", safe(state));
+    }
+    let queues = [
+        (socket.receive_queue, "to read"),
+        (socket.send_queue, "to send"),
+    ];
+    for (bytes, what) in queues {
+        if let Some(bytes) = bytes.filter(|&bytes| bytes > 0) {
+            _ = write!(text, ", {} {what}", table::bytes(bytes));
+        }
+    }
+    if let Some(drops) = socket.drops.filter(|&drops| drops > 0) {
+        _ = write!(text, ", {drops} lost");
+    }
+    text
 }
 
 fn pipe_words(endpoint: &Endpoint, ours: &Owner, end: PipeEnd) -> String {

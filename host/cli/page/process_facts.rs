@@ -74,6 +74,12 @@ pub(super) fn identity(snapshot: &Snapshot, process: &Process) -> Option<String>
     if let (Some(group), Some(session)) = (facts.process_group, facts.session) {
         words.push(format!("process group {group}, session {session}"));
     }
+    if let Some(code) = facts.exit_code {
+        words.push(format!("ended with status {code}"));
+    }
+    if let Some(signal) = facts.exit_signal {
+        words.push(format!("ended by signal {signal}"));
+    }
     if facts.core_dumping == Some(true) {
         words.push("writing a core dump".to_owned());
     }

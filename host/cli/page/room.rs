@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use model::{Limit, Mount, Snapshot};
+use model::{CgroupLevel, CgroupLimits, Limit, Mount, OtherCgroup, Snapshot};
 
 use super::table;
 use super::text::safe;
@@ -17,9 +17,16 @@ const LONG: f64 = 10.0;
 /// Returns a line for each shortage.
 pub(super) fn lines(snapshot: &Snapshot) -> String {
     let mut text = String::new();
-    memory(&mut text, snapshot);
-    processors(&mut text, snapshot);
-    threads(&mut text, snapshot);
+    let cgroup = &snapshot.cgroup;
+    let usable = snapshot.machine.cpus_usable;
+    if let Some(limits) = &cgroup.limits {
+        bounds(&mut text, "", limits, &cgroup.chain, usable);
+    }
+    for other in &cgroup.others {
+        if let Some(limits) = &other.limits {
+            bounds(&mut text, &whose(other), limits, &other.chain, None);
+        }
+    }
     pressure(&mut text, snapshot);
     for mount in &snapshot.filesystem.mounts {
         space(&mut text, mount);
@@ -31,12 +38,36 @@ fn percent(used: u64, limit: u64) -> u64 {
     u64::try_from(u128::from(used) * 100 / u128::from(limit.max(1))).unwrap_or(u64::MAX)
 }
 
-fn memory(text: &mut String, snapshot: &Snapshot) {
-    let limits = snapshot.cgroup.limits.as_ref();
-    let Some(memory) = limits.and_then(|limits| limits.memory.as_ref()) else {
+/// Says of whom a line is that is not of the main process.
+fn whose(other: &OtherCgroup) -> String {
+    match other.processes.as_slice() {
+        [one] => format!(" of process {}", one.pid),
+        [first, ..] => format!(
+            " of {} processes such as {}",
+            other.processes.len(),
+            first.pid
+        ),
+        [] => String::new(),
+    }
+}
+
+fn bounds(
+    text: &mut String,
+    whose: &str,
+    limits: &CgroupLimits,
+    chain: &[CgroupLevel],
+    usable: Option<f64>,
+) {
+    memory(text, whose, limits, chain);
+    processors(text, whose, limits, usable);
+    threads(text, whose, limits);
+}
+
+fn memory(text: &mut String, whose: &str, limits: &CgroupLimits, chain: &[CgroupLevel]) {
+    let Some(memory) = &limits.memory else {
         return;
     };
-    let levels = snapshot.cgroup.chain.iter();
+    let levels = chain.iter();
     let kills = levels.filter_map(|level| level.memory.as_ref()?.oom_kills);
     let kills = kills.max().unwrap_or(0);
     let mut words = String::new();
@@ -58,37 +89,37 @@ fn memory(text: &mut String, snapshot: &Snapshot) {
         _ = write!(words, "{join}{kills} killed for lack of memory so far");
     }
     if !words.is_empty() {
-        _ = writeln!(text, "memory: {words}");
+        _ = writeln!(text, "memory{whose}: {words}");
     }
 }
 
-fn processors(text: &mut String, snapshot: &Snapshot) {
-    let limits = snapshot.cgroup.limits.as_ref();
-    let Some(cpu) = limits.and_then(|limits| limits.cpu.as_ref()) else {
+fn processors(text: &mut String, whose: &str, limits: &CgroupLimits, usable: Option<f64>) {
+    let Some(cpu) = &limits.cpu else {
         return;
     };
-    let (Limit::At(_), Some(throttled @ 1..)) = (cpu.quota_usec, cpu.throttled_periods) else {
+    let (Limit::At(quota), Some(throttled @ 1..)) = (cpu.quota_usec, cpu.throttled_periods) else {
         return;
     };
-    let usable = snapshot.machine.cpus_usable;
+    #[expect(clippy::cast_precision_loss, reason = "one digit of it is shown")]
+    let worth = || Some(quota as f64 / cpu.period_usec? as f64);
+    let usable = usable.or_else(worth);
     let usable = usable.map_or_else(|| "?".to_owned(), |cpus| format!("{cpus:.1}"));
     _ = writeln!(
         text,
-        "processors: {usable} allowed, held back in {throttled} periods so far by cgroup {}",
+        "processors{whose}: {usable} allowed, held back in {throttled} periods so far by cgroup {}",
         safe(&cpu.path)
     );
 }
 
-fn threads(text: &mut String, snapshot: &Snapshot) {
-    let limits = snapshot.cgroup.limits.as_ref();
-    let Some(pids) = limits.and_then(|limits| limits.pids.as_ref()) else {
+fn threads(text: &mut String, whose: &str, limits: &CgroupLimits) {
+    let Some(pids) = &limits.pids else {
         return;
     };
     if let (Limit::At(limit), Some(usage)) = (pids.limit, pids.usage)
         && percent(usage, limit) >= TIGHT
     {
         let path = safe(&pids.path);
-        _ = writeln!(text, "threads: {usage} of {limit} in cgroup {path}");
+        _ = writeln!(text, "threads{whose}: {usage} of {limit} in cgroup {path}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Pressure;
+use crate::{Pressure, ProcessId};
 
 /// A limit. `"unknown"` (it could not be read), `"unlimited"` and `{"at": number}` are three different things.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,6 +177,18 @@ pub struct CgroupPids {
     /// `pids.current`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<u64>,
+}
+
+/// The cgroups of processes that were moved out of those of the main process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OtherCgroup {
+    /// Their own cgroup and those above it, innermost first, without those of the main process's chain.
+    pub chain: Vec<CgroupLevel>,
+    /// What binds them: the tightest limits on the whole of their chain. Absent where no cgroup of theirs is visible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<CgroupLimits>,
+    /// The processes, by PID.
+    pub processes: Vec<ProcessId>,
 }
 
 /// What binds the task: of each controller the tightest limit on the chain, with the usage of the cgroup that sets it.

@@ -29,18 +29,23 @@ pub struct Ipc {
 /// One pipe, FIFO or socket and who holds a descriptor of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// What it is; absent for a socket that is neither unix nor TCP, or of which that could not be found out.
+    /// What it is; absent where that could not be found out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<EndpointKind>,
     /// The watched processes that hold it, in the order of processes, then of descriptors. Others may hold it as well.
     pub owners: Vec<Owner>,
     /// The target of the socket at the other end: of a unix socket whoever holds it; of a TCP socket only where a
-    /// watched process of the same network namespace holds it. Absent: there is none, or it is not known.
+    /// watched process of the same network namespace holds it. Of a unix connection that is not accepted yet, the
+    /// listening socket where a watched process holds it. Absent: there is none, or it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
     /// What the kernel says of a pipe or FIFO; absent for sockets, and where a gap `ipc/pipe` says why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pipe: Option<PipeFacts>,
+    /// What the kernel says of a socket that is neither TCP nor unix; also of a TCP socket that is neither bound nor
+    /// connected, of which it says its protocol alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<SocketFacts>,
     /// `pipe:[INODE]` or `socket:[INODE]`, the link text of `/proc/PID/fd/FD`; of a FIFO its path.
     pub target: String,
     /// What the kernel says of a TCP socket.
@@ -63,6 +68,18 @@ pub enum EndpointKind {
     Tcp,
     /// A unix socket.
     Unix,
+    /// A UDP socket, IPv4 or IPv6.
+    Udp,
+    /// A netlink socket: a line to the kernel.
+    Netlink,
+    /// A raw socket, IPv4 or IPv6.
+    Raw,
+    /// A socket for echo requests, IPv4 or IPv6.
+    Icmp,
+    /// A packet socket: all that passes a network interface.
+    Packet,
+    /// A socket of another kind; its protocol says which.
+    Other,
 }
 
 /// One descriptor of an endpoint.
@@ -108,6 +125,35 @@ pub struct PipeFacts {
     pub has_writers: Option<bool>,
 }
 
+/// A socket that is neither TCP nor unix, from the lists in `/proc/PID/net`: `udp`, `icmp`, `raw`, their twins for IPv6,
+/// `netlink` and `packet`. A socket that is in none of them (unbound, or of another family) has its protocol alone, as the
+/// attribute `system.sockprotoname` of its descriptor names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SocketFacts {
+    /// Messages that were thrown away because they did not fit into its queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drops: Option<u64>,
+    /// Its address and port; of a raw socket with its protocol's number for the port, of a netlink socket its port id, of
+    /// a packet socket the index of its interface. Absent where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local: Option<String>,
+    /// `udp`, `icmp`, `raw`; of a netlink socket its family such as `route` or `kobject_uevent`, of a packet socket the
+    /// Ethernet protocol in hexadecimal; of others the kernel's name, such as `TCP`, `UDPv6` or `AF_VSOCK`.
+    pub protocol: String,
+    /// Memory of what came and its holder has not read, bytes with the kernel's overhead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_queue: Option<u64>,
+    /// The other side's address and port; `0.0.0.0:0` or `[::]:0` where it is not connected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<String>,
+    /// Memory of what was sent and has not left yet, bytes with the kernel's overhead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_queue: Option<u64>,
+    /// `established` (it was connected) or `unconnected`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+}
+
 /// A unix socket, from `sock_diag(7)` (`UNIX_DIAG`); in another network namespace from `/proc/PID/net/unix`, which
 /// knows neither peer nor queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,10 +177,10 @@ pub struct UnixFacts {
 /// A TCP socket, from `sock_diag(7)` (`INET_DIAG`); in another network namespace from `/proc/PID/net/tcp` and `tcp6`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpFacts {
-    /// Milliseconds since data last arrived (`tcpi_last_data_recv`); only from `sock_diag`.
+    /// Milliseconds since data last arrived (`tcpi_last_data_recv`); only from `sock_diag`, and not while it connects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_received_ms: Option<u32>,
-    /// Milliseconds since data was last sent (`tcpi_last_data_sent`); only from `sock_diag`.
+    /// Milliseconds since data was last sent (`tcpi_last_data_sent`); only from `sock_diag`, and not while it connects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_sent_ms: Option<u32>,
     /// Our address and port.

@@ -30,7 +30,7 @@ mod trace;
 pub use annotation::{Annotation, Target, Value};
 pub use cgroup::{
     CgroupCpu, CgroupIo, CgroupLevel, CgroupLimits, CgroupMemory, CgroupPids, CpuLimit, Limit,
-    MemoryLimit, PidsLimit,
+    MemoryLimit, OtherCgroup, PidsLimit,
 };
 pub use credentials::{Credentials, SeccompMode};
 pub use finding::{Evidence, Finding, Severity};
@@ -38,7 +38,8 @@ pub use gap::{Gap, GapCode};
 pub use gpu::{Gpu, GpuProcess, GpuProcessKind, GpuTrouble};
 pub use ipc::{
     Endpoint, EndpointKind, Eventfd, FileLock, Futex, FutexOwnerSource, Ipc, LockWaiter, Owner,
-    PipeEnd, PipeFacts, SharedFile, SharedMapping, SysvKind, SysvObject, TcpFacts, UnixFacts,
+    PipeEnd, PipeFacts, SharedFile, SharedMapping, SocketFacts, SysvKind, SysvObject, TcpFacts,
+    UnixFacts,
 };
 pub use machine::{Cgroup, Filesystem, MachineFacts, SharedMemory};
 pub use mount::{Mount, MountPurpose};

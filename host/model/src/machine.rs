@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CgroupLevel, CgroupLimits, Gpu, Mount, Pressure, Timestamp};
+use crate::{CgroupLevel, CgroupLimits, Gpu, Mount, OtherCgroup, Pressure, Timestamp};
 
 /// The `machine` object of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -80,6 +80,9 @@ pub struct Cgroup {
     /// The tightest limit of each controller. Absent where no cgroup of the task is visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<CgroupLimits>,
+    /// Where those processes of the task are that are not in the cgroups of its main process; at most 32 such places.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherCgroup>,
     /// The directory that was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,

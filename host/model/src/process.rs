@@ -187,6 +187,12 @@ pub struct ProcFacts {
     /// CPU time in user mode of waited-for children, clock ticks (`cutime`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cutime_ticks: Option<u64>,
+    /// Field 52 of stat: of a zombie, the status that it ended with; absent where a signal ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<u8>,
+    /// Field 52 of stat: of a zombie, the signal that ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_signal: Option<u8>,
     /// Open descriptors in numeric order.
     pub file_descriptors: Vec<FileDescriptor>,
     /// Field 8 of stat: the foreground process group of its terminal; absent without one.

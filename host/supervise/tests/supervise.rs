@@ -137,7 +137,13 @@ fn real_time_signals_reach_the_task() {
 
 #[test]
 fn a_signal_that_the_task_sends_to_its_parent_does_not_come_back() {
-    let output = run_shell("kill -USR1 $PPID; kill -TERM $PPID; sleep 0.2; exit 3").exited(3);
+    let sandbox = sandbox();
+    let script =
+        "kill -USR1 $PPID; kill -TERM $PPID; while [ ! -e stop ]; do sleep 0.01; done; exit 3";
+    let running = sandbox.spawn(["run", "sh", "-c", script]);
+    running.wait_for_stderr("signal 15\n");
+    sandbox.write("stop", "");
+    let output = running.wait(DEADLINE).exited(3);
     assert_eq!(output.stderr, "signal 10\nsignal 15\n");
 }
 

@@ -23,7 +23,7 @@ pub use fake_process::FakeProcess;
 pub use fake_thread::FakeThread;
 pub use nvml_stand_in::NvmlStandIn;
 pub use output::Output;
-pub use processes::{process_exists, process_state, send_signal};
+pub use processes::{process_exists, process_state, send_signal, wait_until_asleep};
 pub use python::{Python, newest_python, pythons};
 pub use python_job::{JobSettings, PythonJob};
 pub use running::Running;

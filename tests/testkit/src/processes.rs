@@ -15,6 +15,12 @@ pub fn process_state(pid: i32) -> Option<char> {
     stat_field(pid, 0)?.chars().next()
 }
 
+/// Waits until the main thread of a process sleeps: a job says "ready" before it comes to where it waits.
+#[track_caller]
+pub fn wait_until_asleep(pid: i32) {
+    crate::wait_until(crate::DEADLINE, || process_state(pid) == Some('S'));
+}
+
 /// Sends a signal by number, also those that have no name. Panics when it cannot be sent.
 #[track_caller]
 pub fn send_signal(pid: i32, signal: i32) {

@@ -170,6 +170,17 @@ pub(super) fn flock(operation: u32) -> String {
     format!("{name}{flag}")
 }
 
+/// Returns the access mode of an `open(2)`.
+pub(super) fn open(flags: u32) -> String {
+    let name = match flags & 3 {
+        0 => "O_RDONLY",
+        1 => "O_WRONLY",
+        2 => "O_RDWR",
+        _ => return flags.to_string(),
+    };
+    name.to_owned()
+}
+
 /// Returns the clock of a sleep, and whether it sleeps until a time instead of for one.
 pub(super) fn sleep(clock: i32, flags: u32) -> String {
     let known = usize::try_from(clock)
@@ -212,6 +223,10 @@ mod tests {
                 "F_OFD_SETLKW".to_owned(),
                 "99".to_owned()
             )
+        );
+        assert_eq!(
+            (open(0o2_000_000), open(0o101)),
+            ("O_RDONLY".to_owned(), "O_WRONLY".to_owned())
         );
         assert_eq!(sleep(1, 1), "CLOCK_MONOTONIC|TIMER_ABSTIME");
         assert_eq!(sleep(-6, 0), "-6");

@@ -154,7 +154,7 @@ pub(super) fn read<'a>(
 }
 
 /// Returns each hierarchy that matters, once, with the directory of the process in it: version 1 first.
-fn directories<'a>(
+pub(super) fn directories<'a>(
     hierarchies: &'a [Hierarchy],
     lines: &[String],
 ) -> Vec<(&'a Hierarchy, PathBuf)> {

@@ -1,12 +1,15 @@
 //! The parsers of this module, for the door of fuzz targets.
 
-use super::{mappings, netlink, tcp, unix};
+use super::{datagrams, mappings, netlink, tcp, unix};
 
 /// Reads `bytes` as every text and message that this module parses.
 pub(crate) fn parsers(bytes: &[u8]) {
     let _ = mappings::parse(bytes);
     let _ = tcp::parse_file(bytes, |_| true);
     let _ = unix::parse_file(bytes, |_| true);
+    for list in &datagrams::LISTS {
+        let _ = list.parse(bytes, |_| true);
+    }
     let _ = netlink::attributes(bytes).count();
     let text = String::from_utf8_lossy(bytes);
     let _ = super::futex::wait_of(&text);

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use model::{PipeEnd, PipeFacts, ProcessId};
 
+use super::arguments::{Argument, ArgumentRequest, Kind};
 use super::futex::Words;
 use super::mappings::Mapping;
 use super::probe::process::{FileFacts, Probed};
@@ -37,13 +38,32 @@ const STACK_BYTES: usize = 256 << 10;
 /// What is asked of one process.
 #[derive(Debug)]
 pub(super) struct Request {
+    /// What calls of its threads are about.
+    pub(super) arguments: Vec<ArgumentRequest>,
     /// Descriptors whose file is asked about: is it a FIFO, how long is it; and which end of a FIFO each would be.
     pub(super) files: Vec<(i32, PipeEnd)>,
     pub(super) id: ProcessId,
     pub(super) maps: bool,
     pub(super) pipes: Vec<PipeRequest>,
+    /// Descriptors of sockets, with the inodes, whose protocol is asked for.
+    pub(super) sockets: Vec<(i32, u64)>,
     /// Addresses of futexes.
     pub(super) words: Vec<u64>,
+}
+
+impl Request {
+    /// Asks nothing yet.
+    pub(super) fn of(id: ProcessId) -> Self {
+        Self {
+            arguments: Vec::new(),
+            files: Vec::new(),
+            id,
+            maps: false,
+            pipes: Vec::new(),
+            sockets: Vec::new(),
+            words: Vec::new(),
+        }
+    }
 }
 
 /// One descriptor through which a pipe is looked at.
@@ -61,8 +81,12 @@ pub(super) enum Answer {
     File(i32, io::Result<(FileFacts, Option<io::Result<PipeFacts>>)>),
     /// Nothing where the time for this had run out.
     Maps(Option<io::Result<Vec<Mapping>>>),
+    /// By thread; not found if it waits in another call by now.
+    Argument(i32, Kind, io::Result<Argument>),
     /// By inode.
     Pipe(u64, io::Result<PipeFacts>),
+    /// Of a socket, by inode, the kernel's name.
+    Protocol(u64, io::Result<String>),
     /// By address.
     Word(u64, io::Result<Words>),
 }

@@ -6,11 +6,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use model::{Endpoint, EndpointKind, Gap, GapCode};
+use model::{Endpoint, EndpointKind, Gap, GapCode, SocketFacts};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
+use super::datagrams::LISTS;
 use super::descriptor::inode_of;
 use super::netlink::Client;
+use super::probe::{Answer, Request};
 use super::{tcp, unix};
 use crate::error::gap_code;
 use crate::gaps::GapList;
@@ -42,6 +44,8 @@ struct Sockets<'a> {
     /// The network namespace in which each connection is, by local and remote address.
     connections: BTreeMap<(String, String, String), usize>,
     missing: BTreeSet<u64>,
+    /// Who has connected, by inode, and the place of the socket that has not accepted it yet.
+    waiting: BTreeMap<u64, usize>,
 }
 
 /// Describes the sockets among `endpoints`. `asks_kernel`: the proc root is our own machine's.
@@ -67,11 +71,15 @@ pub(super) fn describe(
         positions,
         reader,
         connections: BTreeMap::new(),
+        waiting: BTreeMap::new(),
     };
     let ours = sockets.namespace_of("self");
     let is_answered = asks_kernel && sockets.ask(ours.as_deref().unwrap_or_default());
     // What the kernel did not answer for lives in another network namespace, or is of another kind.
-    sockets.files(if is_answered { ours } else { None });
+    sockets.files(ours.as_ref().filter(|_| is_answered));
+    if asks_kernel && !sockets.missing.is_empty() {
+        sockets.ask_protocols();
+    }
     sockets.pair();
 }
 
@@ -108,9 +116,10 @@ impl Sockets<'_> {
         is_offered
     }
 
-    /// Reads the lists of each network namespace but `known` in which holders of missing sockets live.
-    fn files(&mut self, known: Option<String>) {
-        let mut seen: BTreeSet<Option<String>> = known.map(Some).into_iter().collect();
+    /// Reads the lists of each network namespace in which holders of missing sockets live. In `known` the kernel has
+    /// answered for TCP and unix sockets.
+    fn files(&mut self, known: Option<&String>) {
+        let mut seen = BTreeSet::new();
         let positions: Vec<usize> = self
             .missing
             .iter()
@@ -126,7 +135,10 @@ impl Sockets<'_> {
             if seen.insert(namespace.clone())
                 && let Ok(directory) = open_process(&self.machine.proc, pid)
             {
-                self.lists(directory.as_fd(), &namespace.unwrap_or_default());
+                if namespace.is_none() || namespace.as_ref() != known {
+                    self.lists(directory.as_fd(), &namespace.unwrap_or_default());
+                }
+                self.other_lists(directory.as_fd());
             }
         }
     }
@@ -154,6 +166,59 @@ impl Sockets<'_> {
         }
     }
 
+    fn other_lists(&mut self, directory: BorrowedFd<'_>) {
+        for list in &LISTS {
+            if self.missing.is_empty() {
+                return;
+            }
+            let missing = &self.missing;
+            let read = self.reader.read_up_to(directory, list.file, FILE_LIMIT);
+            let found = read.map(|(content, more)| {
+                let is_wanted = |inode| missing.contains(&inode);
+                (list.parse(content, is_wanted), more)
+            });
+            for (facts, inode) in self.found(list.file, found) {
+                self.take_other(inode, list.kind, facts);
+            }
+        }
+    }
+
+    /// Asks for the protocol of those that are in no list: they are not bound, or of another family.
+    fn ask_protocols(&mut self) {
+        let mut requests = BTreeMap::new();
+        for inode in &self.missing {
+            let owner = self.positions.get(inode);
+            let owner = owner.and_then(|&at| self.endpoints[at].owners.first());
+            if let Some(owner) = owner
+                && let Ok(fd) = owner.fd.parse()
+            {
+                let request = requests.entry(owner.identity);
+                let request = request.or_insert_with(|| Request::of(owner.identity));
+                request.sockets.push((fd, *inode));
+            }
+        }
+        let requests = requests.into_values().collect();
+        let outcomes = self.machine.ipc.prober.read(&self.machine.proc, requests);
+        for answer in outcomes.into_iter().flat_map(|outcome| outcome.answers) {
+            let Answer::Protocol(inode, answer) = answer else {
+                continue;
+            };
+            match answer {
+                Ok(protocol) => {
+                    let kind = kind_of(&protocol);
+                    let facts = SocketFacts {
+                        protocol,
+                        ..SocketFacts::default()
+                    };
+                    self.take_other(inode, kind, facts);
+                }
+                // It was closed since it was listed.
+                Err(error) if gap_code(&error) == GapCode::Vanished => {}
+                Err(error) => self.gaps.note("ipc/socket", &error),
+            }
+        }
+    }
+
     fn found<T>(&mut self, name: &str, found: io::Result<(Vec<T>, bool)>) -> Vec<T> {
         match found {
             Ok((sockets, more)) => {
@@ -178,10 +243,22 @@ impl Sockets<'_> {
             return;
         };
         self.missing.remove(&socket.inode);
+        let waiting = socket.waiting.into_iter();
+        self.waiting.extend(waiting.map(|inode| (inode, at)));
         let endpoint = &mut self.endpoints[at];
         endpoint.kind = Some(EndpointKind::Unix);
         endpoint.peer = socket.peer.map(|peer| format!("socket:[{peer}]"));
         endpoint.unix = Some(socket.facts);
+    }
+
+    fn take_other(&mut self, inode: u64, kind: EndpointKind, facts: SocketFacts) {
+        let Some(&at) = self.positions.get(&inode) else {
+            return;
+        };
+        self.missing.remove(&inode);
+        let endpoint = &mut self.endpoints[at];
+        endpoint.kind = Some(kind);
+        endpoint.socket = Some(facts);
     }
 
     fn take_tcp(&mut self, socket: tcp::Socket, namespace: &str) {
@@ -200,8 +277,15 @@ impl Sockets<'_> {
         endpoint.tcp = Some(facts);
     }
 
-    /// The two ends of a TCP connection name the same two addresses, the other way round.
+    /// The two ends of a TCP connection name the same two addresses, the other way round. Who is not accepted yet has no
+    /// other end but the socket that is to accept it.
     fn pair(&mut self) {
+        for (inode, &listener) in &self.waiting {
+            if let Some(&at) = self.positions.get(inode) {
+                let target = self.endpoints[listener].target.clone();
+                self.endpoints[at].peer.get_or_insert(target);
+            }
+        }
         for ((namespace, local, remote), &at) in &self.connections {
             let other = (namespace.clone(), remote.clone(), local.clone());
             let peer = self.connections.get(&other).filter(|&&other| other != at);
@@ -216,6 +300,20 @@ impl Sockets<'_> {
         let directory = crate::proc::reader::open_directory(rustix::fs::CWD, directory).ok()?;
         let link = read_link(directory.as_fd(), "ns/net").ok()?;
         Some(link.to_string_lossy().into_owned())
+    }
+}
+
+/// What a socket is whose protocol the kernel names so (`struct proto`).
+fn kind_of(protocol: &str) -> EndpointKind {
+    match protocol {
+        "TCP" | "TCPv6" => EndpointKind::Tcp,
+        "UDP" | "UDPv6" => EndpointKind::Udp,
+        "RAW" | "RAWv6" => EndpointKind::Raw,
+        "PING" | "PINGv6" => EndpointKind::Icmp,
+        "NETLINK" => EndpointKind::Netlink,
+        "PACKET" => EndpointKind::Packet,
+        name if name.starts_with("UNIX") => EndpointKind::Unix,
+        _ => EndpointKind::Other,
     }
 }
 

@@ -6,6 +6,7 @@ use std::io;
 use model::{Endpoint, Gap, GapCode, PipeEnd, PipeFacts, Process, ProcessId};
 use rustix::io::Errno;
 
+use super::arguments;
 use super::descriptor::{self, inode_of};
 use super::futex::Words;
 use super::futexes::Waits;
@@ -26,6 +27,8 @@ const FILES_LIMIT: usize = 256;
 /// What came back.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
+    /// By process and thread, what its call is about.
+    pub(super) arguments: BTreeMap<(ProcessId, i32), arguments::Argument>,
     /// FIFOs by inode.
     pub(super) fifos: BTreeMap<u64, PipeFacts>,
     pub(super) mappings: BTreeMap<ProcessId, Vec<Mapping>>,
@@ -70,13 +73,18 @@ pub(super) fn survey(
             files: files(machine, process, &mut mounts, reader, &mut list),
             id,
             maps: wants_maps(machine, process, &mut survey),
+            arguments: arguments::wanted(process),
             pipes: first.remove(&id).unwrap_or_default(),
+            sockets: Vec::new(),
             words: addresses.map(|((_, address), _)| *address).collect(),
         };
-        if blocked.contains(&id) && (request.maps || !request.words.is_empty()) {
-            let gap = Gap::new("ipc/futex,ipc/maps", GapCode::BlockedRead);
+        let reads_memory =
+            request.maps || !request.words.is_empty() || !request.arguments.is_empty();
+        if blocked.contains(&id) && reads_memory {
+            let gap = Gap::new("ipc/futex,ipc/maps,ipc/path,ipc/poll", GapCode::BlockedRead);
             list.add(gap.with_detail("its memory already blocks another read"));
             request.maps = false;
+            request.arguments.clear();
             request.words.clear();
         }
         if request.is_empty() {
@@ -133,6 +141,17 @@ impl Survey {
                         self.fifos.insert(facts.inode, fullness);
                     }
                 }
+                Answer::Argument(tid, kind, argument) => {
+                    let what = match kind {
+                        arguments::Kind::Path => "ipc/path",
+                        arguments::Kind::Polled(_) => "ipc/poll",
+                    };
+                    if let Some(argument) = keep(gaps, what, argument) {
+                        self.arguments.insert((id, tid), argument);
+                    }
+                }
+                // Asked for later, when it is known which sockets no list has.
+                Answer::Protocol(..) => {}
                 Answer::Maps(None) => {
                     let detail = "the time for reading maps in one capture had run out";
                     let gap = Gap::new("ipc/maps", GapCode::Skipped);
@@ -167,11 +186,8 @@ impl Survey {
     fn ask_others(&mut self, machine: &Machine, endpoints: &[Endpoint], refused: &Refused) {
         let requests = pipes(endpoints, Some(refused));
         let requests = requests.into_iter().map(|(id, pipes)| Request {
-            files: Vec::new(),
-            id,
-            maps: false,
             pipes,
-            words: Vec::new(),
+            ..Request::of(id)
         });
         let outcomes = machine.ipc.prober.read(&machine.proc, requests.collect());
         for answer in outcomes.into_iter().flat_map(|outcome| outcome.answers) {
@@ -197,7 +213,11 @@ impl Survey {
 
 impl Request {
     fn is_empty(&self) -> bool {
-        self.files.is_empty() && !self.maps && self.pipes.is_empty() && self.words.is_empty()
+        self.files.is_empty()
+            && !self.maps
+            && self.arguments.is_empty()
+            && self.pipes.is_empty()
+            && self.words.is_empty()
     }
 }
 

@@ -13,7 +13,9 @@ const V4: u8 = 2;
 const V6: u8 = 10;
 const PROTOCOL: u8 = 6;
 /// All states but those that belong to no descriptor: `TIME_WAIT` (6) and `SYN_RECV` (3).
-const STATES: u32 = 0xfff & !(1 << 6) & !(1 << 3);
+const STATES: u32 = 0xfff & !(1 << 6) & !(1 << 3) | BOUND;
+/// Sockets that are bound and do nothing; listed since Linux 6.8.
+const BOUND: u32 = 1 << 13;
 const SHOW_INFO: u8 = 1 << 1;
 const INFO: u16 = 2;
 const FIXED: usize = 72;
@@ -95,7 +97,7 @@ fn file_line(line: &str, wanted: &impl Fn(u64) -> bool) -> Option<Socket> {
 }
 
 /// Addresses are words of four bytes in network order that are printed as numbers of the machine.
-fn file_address(text: &str) -> Option<String> {
+pub(super) fn file_address(text: &str) -> Option<String> {
     let (address, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
     let words = address.as_bytes().chunks(8).map(|word| {
@@ -135,8 +137,11 @@ fn parse(payload: &[u8]) -> Option<Socket> {
     let info = attributes(&payload[FIXED..]).find(|(kind, _)| *kind == INFO);
     // Of a socket that listens the kernel fills other fields in.
     if let Some((_, info)) = info.filter(|_| facts.state != "listen") {
-        facts.last_sent_ms = u32_at(info, 44);
-        facts.last_received_ms = u32_at(info, 52);
+        // Before anything was sent, the kernel counts from its own start.
+        if facts.state != "syn_sent" && facts.state != "close" {
+            facts.last_sent_ms = u32_at(info, 44);
+            facts.last_received_ms = u32_at(info, 52);
+        }
         facts.total_retransmits = u32_at(info, 100);
     }
     Some(Socket {

@@ -12,9 +12,11 @@ const FAMILY: u8 = 1;
 const ANY_COOKIE: u32 = u32::MAX;
 const SHOW_NAME: u32 = 0x1;
 const SHOW_PEER: u32 = 0x4;
+const SHOW_WAITING: u32 = 0x8;
 const SHOW_QUEUES: u32 = 0x10;
 const NAME: u16 = 0;
 const PEER: u16 = 2;
+const WAITING: u16 = 3;
 const QUEUES: u16 = 4;
 const FIXED: usize = 16;
 
@@ -28,6 +30,8 @@ pub(super) struct Socket {
     pub(super) inode: u64,
     /// The inode of the socket at the other end; absent where there is none, or its holder has closed it.
     pub(super) peer: Option<u64>,
+    /// The inodes of those that have connected and wait to be accepted.
+    pub(super) waiting: Vec<u64>,
 }
 
 /// For more than so many it is cheaper to have all sockets listed: the kernel looks through half of them for each.
@@ -111,12 +115,13 @@ fn file_line(line: &[u8], wanted: &impl Fn(u64) -> bool) -> Option<Socket> {
         },
         inode,
         peer: None,
+        waiting: Vec::new(),
     })
 }
 
 fn request(inode: u32) -> Vec<u8> {
     let mut bytes = vec![FAMILY, 0, 0, 0];
-    let show = SHOW_NAME | SHOW_PEER | SHOW_QUEUES;
+    let show = SHOW_NAME | SHOW_PEER | SHOW_WAITING | SHOW_QUEUES;
     for number in [u32::MAX, inode, show, ANY_COOKIE, ANY_COOKIE] {
         bytes.extend(number.to_ne_bytes());
     }
@@ -133,11 +138,16 @@ fn parse(payload: &[u8]) -> Option<Socket> {
         },
         inode: u64::from(u32_at(fixed, 4)?),
         peer: None,
+        waiting: Vec::new(),
     };
     for (kind, value) in attributes(&payload[FIXED..]) {
         match kind {
             NAME => socket.facts.path = name(value),
             PEER => socket.peer = u32_at(value, 0).filter(|&peer| peer != 0).map(u64::from),
+            WAITING => {
+                let inodes = value.chunks(4).filter_map(|inode| u32_at(inode, 0));
+                socket.waiting = inodes.filter(|&inode| inode != 0).map(u64::from).collect();
+            }
             QUEUES => {
                 socket.facts.receive_queue = u32_at(value, 0);
                 socket.facts.send_queue = u32_at(value, 4);
@@ -226,6 +236,7 @@ mod tests {
         for (kind, value) in [
             (NAME, &b"\0ab\0c"[..]),
             (PEER, &98_u32.to_ne_bytes()[..]),
+            (WAITING, &[7, 0, 0, 0, 0, 0, 0, 0][..]),
             (QUEUES, &[1, 0, 0, 0, 5, 0, 0, 0][..]),
         ] {
             let length = u16::try_from(4 + value.len()).unwrap();
@@ -236,6 +247,8 @@ mod tests {
         }
         let socket = parse(&payload).unwrap();
         assert_eq!((socket.inode, socket.peer), (99, Some(98)));
+        #[cfg(target_endian = "little")]
+        assert_eq!(socket.waiting, [7]);
         assert_eq!(socket.facts.path.as_deref(), Some("@ab@c"));
         assert_eq!(socket.facts.state, "listen");
         assert!(socket.facts.receive_queue.is_some() && socket.facts.send_queue.is_some());

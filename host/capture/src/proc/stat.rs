@@ -38,6 +38,8 @@ pub(crate) struct Stat {
     pub(crate) processor: Option<u32>,
     pub(crate) realtime_priority: Option<u32>,
     pub(crate) policy: Option<u32>,
+    /// How it ended, as `waitpid(2)` would say it; 0 while it lives, and for who may not look into it.
+    pub(crate) wait_status: Option<i32>,
 }
 
 impl Stat {
@@ -105,6 +107,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<Stat> {
         processor: small(39),
         realtime_priority: small(40),
         policy: small(41),
+        wait_status: signed(52),
     })
 }
 

@@ -393,3 +393,82 @@ fn a_living_process_is_bound_by_the_limit_of_the_cgroup_above_its_own() {
     let cpus = std::thread::available_parallelism().unwrap().get();
     assert_eq!(snapshot.machine.cpus_allowed, u32::try_from(cpus).ok());
 }
+
+/// The main process is in the cgroup of the service, its worker in one below.
+fn launcher() -> FakeMachine {
+    FakeMachine::new()
+        .cgroup_file("service/cgroup.type", "domain\n")
+        .cgroup_file("service/memory.max", "max\n")
+        .cgroup_file("service/memory.current", "9000\n")
+        .cgroup_file("service/cpu.max", "max 100000\n")
+        .cgroup_file("service/worker/cgroup.type", "domain\n")
+        .cgroup_file("service/worker/memory.max", "4096\n")
+        .cgroup_file("service/worker/memory.current", "4096\n")
+        .cgroup_file("service/worker/memory.events", "oom 1\noom_kill 1\n")
+        .cgroup_file("service/worker/cpu.max", "4000 100000\n")
+        .cgroup_file(
+            "service/worker/cpu.stat",
+            "nr_periods 9\nnr_throttled 8\nthrottled_usec 7\n",
+        )
+        .process(100, |p| p.cgroup("0::/service\n"))
+        .process(101, |p| p.ppid(100).cgroup("0::/service/worker\n"))
+        .process(102, |p| p.ppid(101).cgroup("0::/service/worker\n"))
+        .process(103, |p| p.ppid(100).cgroup("0::/service\n"))
+}
+
+#[test]
+fn a_worker_in_a_cgroup_of_its_own_has_its_own_limits() {
+    let snapshot = look(&machine(&launcher()), 100);
+    let own = snapshot.cgroup.limits.as_ref().unwrap();
+    assert_eq!(
+        own.memory.as_ref().unwrap().limit_bytes,
+        Limit::Unlimited,
+        "the main process has none"
+    );
+    let [worker] = &snapshot.cgroup.others[..] else {
+        panic!("{:?}", snapshot.cgroup.others);
+    };
+    let pids: Vec<_> = worker.processes.iter().map(|id| id.pid).collect();
+    assert_eq!(pids, [101, 102]);
+    let names: Vec<_> = worker.chain.iter().map(|one| name(&one.path)).collect();
+    // Those above are in the chain of the main process.
+    assert_eq!(names, ["worker"]);
+    let limits = worker.limits.as_ref().unwrap();
+    let memory = limits.memory.as_ref().unwrap();
+    assert_eq!(
+        (memory.limit_bytes, memory.usage_bytes),
+        (Limit::At(4096), Some(4096))
+    );
+    let cpu = limits.cpu.as_ref().unwrap();
+    assert_eq!(
+        (cpu.quota_usec, cpu.throttled_periods),
+        (Limit::At(4000), Some(8))
+    );
+    let kills = worker.chain[0].memory.as_ref().unwrap().oom_kills;
+    assert_eq!(kills, Some(1));
+}
+
+#[test]
+fn where_all_are_in_one_cgroup_there_are_no_others() {
+    let fake = launcher()
+        .process(101, |p| p.ppid(100).cgroup("0::/service\n"))
+        .process(102, |p| p.ppid(100).state('Z').cgroup("0::/\n"));
+    assert_eq!(look(&machine(&fake), 100).cgroup.others, []);
+}
+
+#[test]
+fn of_very_many_cgroups_the_first_are_read_and_a_gap_says_so() {
+    let mut fake = FakeMachine::new().process(100, |p| p.cgroup("0::/\n"));
+    for number in 1..=33 {
+        let path = format!("0::/worker-{number}\n");
+        let file = format!("worker-{number}/memory.max");
+        fake = fake
+            .cgroup_file(&file, "max\n")
+            .process(100 + number, |p| p.ppid(100).cgroup(&path));
+    }
+    let snapshot = look(&machine(&fake), 100);
+    assert_eq!(snapshot.cgroup.others.len(), 32);
+    let cut = |gap: &&model::Gap| gap.what == "cgroup/others";
+    let gap = snapshot.gaps.iter().find(cut).unwrap();
+    assert_eq!(gap.code, GapCode::Truncated);
+}

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use model::{
     Endpoint, EndpointKind, FileLock, Futex, FutexOwnerSource, GapCode, Ipc, PipeEnd, Snapshot,
-    SysvKind,
+    SocketFacts, SysvKind,
 };
 use rustix::process::{Gid, Pid, Signal, Uid, kill_process_group};
 use testkit::{DEADLINE, newest_python, wait_until};
@@ -19,11 +19,11 @@ use crate::ipc;
 use crate::proc::Reader;
 
 /// A Python and all it started; they are killed with the value.
-struct Job(Child);
+pub(super) struct Job(Child);
 
 impl Job {
     /// Runs `code`, after which the interpreter waits.
-    fn start(code: &str) -> Self {
+    pub(super) fn start(code: &str) -> Self {
         Self::start_under(&[], code)
     }
 
@@ -38,7 +38,7 @@ impl Job {
         Self(command.spawn().unwrap())
     }
 
-    fn pid(&self) -> i32 {
+    pub(super) fn pid(&self) -> i32 {
         i32::try_from(self.0.id()).unwrap()
     }
 
@@ -47,7 +47,7 @@ impl Job {
     /// A look is not of one instant: the first may have seen one process before a step of the job
     /// and the next process after it. What it found had happened when the second look began.
     #[track_caller]
-    fn until<T>(&self, found: impl Fn(&Snapshot) -> Option<T>) -> (T, Snapshot) {
+    pub(super) fn until<T>(&self, found: impl Fn(&Snapshot) -> Option<T>) -> (T, Snapshot) {
         let machine = local();
         let mut result = None;
         wait_until(DEADLINE, || {
@@ -247,6 +247,129 @@ client.send(b'1234567')",
 }
 
 #[test]
+fn a_connection_that_nobody_accepts_leads_to_who_should() {
+    let job = Job::start(
+        "server = socket.socket(socket.AF_UNIX)
+server.bind('\\0taskscope-accept-%d' % os.getpid())
+server.listen(8)
+client = socket.socket(socket.AF_UNIX)
+client.connect(server.getsockname())
+full = socket.create_server(('127.0.0.1', 0), backlog=0)
+fillers = [socket.socket() for _ in range(3)]
+for filler in fillers:
+    filler.setblocking(False)
+    filler.connect_ex(full.getsockname())
+fillers[-1].setblocking(True)",
+    );
+    let is_unix = |one: &Endpoint, state: &str| {
+        let unix = one.unix.as_ref();
+        unix.is_some_and(|unix| unix.state == state)
+    };
+    let (client, snapshot) = job.until(|snapshot| {
+        endpoint(&snapshot.ipc, |one| {
+            one.tcp.as_ref().is_some_and(|tcp| tcp.state == "syn_sent")
+        })?;
+        endpoint(&snapshot.ipc, |one| is_unix(one, "established"))
+    });
+    let listener = endpoint(&snapshot.ipc, |one| is_unix(one, "listen")).unwrap();
+    assert_eq!(client.peer, Some(listener.target));
+    assert_eq!(listener.unix.unwrap().receive_queue, Some(1));
+
+    let has_state = |one: &Endpoint, state: &str| {
+        let tcp = one.tcp.as_ref();
+        tcp.is_some_and(|tcp| tcp.state == state)
+    };
+    let connecting = endpoint(&snapshot.ipc, |one| has_state(one, "syn_sent")).unwrap();
+    let listener = endpoint(&snapshot.ipc, |one| has_state(one, "listen")).unwrap();
+    let (connecting, listener) = (connecting.tcp.unwrap(), listener.tcp.unwrap());
+    assert_eq!(connecting.remote, listener.local);
+    // Nothing was ever sent or received.
+    let since = (connecting.last_sent_ms, connecting.last_received_ms);
+    assert_eq!(since, (None, None));
+    // More than one does not fit into a queue of none.
+    assert_eq!((listener.receive_queue, listener.send_queue), (1, 0));
+}
+
+/// One socket of each kind that anyone may make, bound and not.
+const SOCKETS: &str = "sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+receiver.bind(('127.0.0.1', 0))
+sender.connect(receiver.getsockname())
+sender.send(b'12345')
+route = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+route.bind((0, 0))
+bound = socket.socket()
+bound.bind(('127.0.0.1', 0))
+alone = socket.socket(), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+";
+
+/// The sockets of a job that makes `wanted` of them, by kind.
+fn sockets_of(job: &Job, wanted: usize) -> impl Fn(EndpointKind) -> Vec<Endpoint> + use<> {
+    let (sockets, _) = job.until(|snapshot| {
+        let endpoints = snapshot.ipc.endpoints.iter();
+        let sockets = endpoints.filter(|one| one.target.starts_with("socket:["));
+        let sockets: Vec<Endpoint> = sockets.cloned().collect();
+        (sockets.len() == wanted).then_some(sockets)
+    });
+    move |kind| {
+        let found = sockets.iter().filter(|one| one.kind == Some(kind));
+        found.cloned().collect()
+    }
+}
+
+fn socket_facts(endpoint: &Endpoint) -> SocketFacts {
+    endpoint.socket.clone().unwrap()
+}
+
+#[test]
+fn every_socket_has_its_kind_bound_or_not() {
+    let job = Job::start(SOCKETS);
+    let of = sockets_of(&job, 6);
+    let datagrams: Vec<_> = of(EndpointKind::Udp).iter().map(socket_facts).collect();
+    let by_state = |state: Option<&str>| {
+        let found = datagrams.iter().find(|one| one.state.as_deref() == state);
+        found.unwrap().clone()
+    };
+    let (sender, receiver) = (by_state(Some("established")), by_state(Some("unconnected")));
+    assert_eq!(sender.remote, receiver.local);
+    assert!(receiver.receive_queue.is_some_and(|bytes| bytes >= 5));
+    assert_eq!(
+        (receiver.drops, receiver.protocol.as_str()),
+        (Some(0), "udp")
+    );
+    assert_eq!(by_state(None).protocol, "UDPv6", "it is in no list");
+
+    let route = socket_facts(&of(EndpointKind::Netlink)[0]);
+    assert_eq!(route.protocol, "route");
+    assert_eq!(route.local, Some(job.pid().to_string()));
+    let tcp = of(EndpointKind::Tcp);
+    let (bound, alone): (Vec<_>, Vec<_>) = tcp.iter().partition(|one| one.tcp.is_some());
+    // Which are bound and do nothing the kernel lists since Linux 6.8.
+    for one in &bound {
+        let facts = one.tcp.as_ref().unwrap();
+        assert_eq!((facts.state.as_str(), facts.last_sent_ms), ("close", None));
+    }
+    assert!(alone.iter().all(|one| socket_facts(one).protocol == "TCP"));
+    assert_eq!(alone.len() + bound.len(), 2);
+}
+
+#[test]
+fn sockets_of_root_have_their_kind_as_well() {
+    if !is_root() {
+        return skip("only root can make raw and packet sockets");
+    }
+    let job = Job::start(
+        "raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)
+packet = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)",
+    );
+    let of = sockets_of(&job, 2);
+    let raw = socket_facts(&of(EndpointKind::Raw)[0]);
+    assert_eq!(raw.local.as_deref(), Some("0.0.0.0:1"));
+    let packet = socket_facts(&of(EndpointKind::Packet)[0]);
+    assert_eq!(packet.protocol, "0x0000");
+}
+
+#[test]
 fn sockets_of_another_network_namespace_are_described() {
     if !is_root() {
         return skip("only root can make a network namespace");
@@ -414,7 +537,7 @@ fn what_the_kernel_refuses_is_a_gap_with_its_remedy() {
     }
     let job =
         Job::start("r, w = os.pipe()\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()");
-    let (_, snapshot) = job.until(|snapshot| futex_of(snapshot, job.pid()));
+    let (_, mut snapshot) = job.until(|snapshot| futex_of(snapshot, job.pid()));
     // The descriptors are known, as under Yama, and nothing more is allowed.
     let look = move || {
         rustix::thread::set_thread_groups(&[]).unwrap();
@@ -423,7 +546,7 @@ fn what_the_kernel_refuses_is_a_gap_with_its_remedy() {
         rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
         let (mut gaps, mut others) = (Vec::new(), GapList::of_machine());
         let mut reader = Reader::new();
-        let processes = &snapshot.processes;
+        let processes = &mut snapshot.processes;
         let ipc = ipc::read(&local(), processes, &mut reader, &mut gaps, &mut others);
         (ipc, gaps)
     };

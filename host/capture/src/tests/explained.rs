@@ -15,7 +15,11 @@ fn skipped(why: &str) {
 }
 
 /// Looks until `is_ready` says that the process has come so far.
-fn look_until(machine: &Machine, pid: i32, is_ready: impl Fn(&Process) -> bool) -> Snapshot {
+pub(super) fn look_until(
+    machine: &Machine,
+    pid: i32,
+    is_ready: impl Fn(&Process) -> bool,
+) -> Snapshot {
     wait_until(DEADLINE, || is_ready(process(&look(machine, pid), pid)));
     look(machine, pid)
 }
@@ -24,7 +28,7 @@ fn main_call(process: &Process) -> Option<&SystemCall> {
     process.proc.threads.first()?.call.as_ref()
 }
 
-fn waits_in(name: &str) -> impl Fn(&Process) -> bool {
+pub(super) fn waits_in(name: &str) -> impl Fn(&Process) -> bool {
     move |process| process.state == 'S' && main_call(process).is_some_and(|call| call.name == name)
 }
 
@@ -40,6 +44,85 @@ fn a_read_of_a_pipe_names_the_pipe() {
     let call = call_of(&child, "read");
     assert_eq!(call.fd, Some(0));
     assert!(call.fd_target.unwrap().starts_with("pipe:["));
+}
+
+#[test]
+fn an_open_that_waits_names_its_file_and_which_end_it_wants() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("fifo");
+    for (code, mode, relative) in [
+        ("open('{path}')", "O_RDONLY", false),
+        ("open('{path}', 'w')", "O_WRONLY", false),
+        (
+            "os.open('fifo', os.O_RDONLY, dir_fd=os.open('{directory}', os.O_RDONLY))",
+            "O_RDONLY",
+            true,
+        ),
+    ] {
+        let code = code.replace("{path}", path.to_str().unwrap());
+        let code = code.replace("{directory}", directory.path().to_str().unwrap());
+        let make = format!("os.path.exists('{0}') or os.mkfifo('{0}')", path.display());
+        let child = Started::python(&format!("import os\n{make}\n{code}"));
+        let named = if relative {
+            "fifo"
+        } else {
+            path.to_str().unwrap()
+        };
+        let is_there = |process: &Process| {
+            let call = main_call(process);
+            call.and_then(|call| call.path.as_deref()) == Some(named)
+        };
+        let snapshot = look_until(&local(), child.pid(), is_there);
+        let process = process(&snapshot, child.pid());
+        let call = main_call(process).unwrap();
+        assert_eq!(
+            (call.name.as_str(), call.operation.as_deref()),
+            ("openat", Some(mode))
+        );
+        if relative {
+            assert_eq!(call.fd_target.as_deref(), directory.path().to_str());
+        }
+        if is_root() {
+            // Only an open of a FIFO waits there.
+            let wchan = process.proc.threads[0].wchan.as_deref();
+            assert!(
+                wchan.is_some_and(|wchan| wchan.contains("wait_for_partner")),
+                "{wchan:?}"
+            );
+        }
+    }
+}
+
+/// Seizes and stops a child, and waits.
+const DEBUGGER: &str = "import os, time
+lib = ctypes.CDLL(None)
+lib.ptrace.argtypes = [ctypes.c_long] * 4
+child = os.fork()
+if child == 0:
+    time.sleep(600)
+    os._exit(0)
+for request in 0x4206, 0x4207:
+    assert lib.ptrace(request, child, 0, 0) == 0";
+
+#[test]
+fn who_is_held_by_a_debugger_names_it() {
+    let child = Started::python(DEBUGGER);
+    let machine = local();
+    let held = |snapshot: &Snapshot| {
+        let mut processes = snapshot.processes.iter();
+        processes.find(|one| one.state == 't').cloned()
+    };
+    let mut found = None;
+    wait_until(DEADLINE, || {
+        found = held(&look(&machine, child.pid()));
+        found.is_some()
+    });
+    let held = found.unwrap();
+    assert_eq!(held.ppid, child.pid());
+    assert_eq!(held.proc.status["TracerPid"], child.pid().to_string());
+    assert_eq!(held.proc.threads[0].state, Some('t'));
+    // Gone with its debugger no more than it would be without.
+    testkit::send_signal(held.pid, 9);
 }
 
 #[test]
@@ -82,6 +165,7 @@ fn a_poll_tells_its_timeout_and_an_epoll_its_descriptor() {
     let call = main_call(process(&snapshot, poll.pid())).unwrap();
     assert_eq!(call.timeout, Some(CallTimeout::Set));
     assert!(call.timeout_ms.unwrap() <= 600_000);
+    assert_eq!(call.fds, [0]);
 
     let epoll = Started::python("import select\ne = select.epoll()\ne.poll()");
     let call = call_of(&epoll, "epoll_wait");
@@ -98,7 +182,11 @@ fn niceness_and_processors_are_those_that_were_asked_for() {
     assert_eq!(facts.allowed_cpus.as_deref(), Some("0"));
     assert_eq!(facts.processor, Some(0));
     let scheduling = facts.scheduling.as_ref().unwrap();
-    assert_eq!((scheduling.nice, scheduling.priority), (5, 25));
+    // Nicer than we are ourselves, as far as there is any nicer.
+    let nice = (rustix::process::getpriority_process(None).unwrap() + 5).min(19);
+    let nice = i64::from(nice);
+    let told = (scheduling.nice, scheduling.priority);
+    assert_eq!(told, (nice, nice + 20));
     assert_eq!(facts.threads[0].scheduling.as_ref(), Some(scheduling));
     assert!(facts.minor_faults.unwrap() > 0);
     assert_eq!(facts.core_dumping, Some(false));

@@ -8,6 +8,7 @@ use model::{GapCode, ProcessId, Snapshot};
 use rustix::process::{Gid, Pid, Uid, getpid, set_child_subreaper};
 use testkit::{DEADLINE, newest_python, process_state, wait_until};
 
+use super::explained::{look_until, waits_in};
 use super::{gaps_of, local, look, look_at, pids, process};
 use crate::{Scope, discover};
 
@@ -107,18 +108,13 @@ fn every_thread_of_a_python_is_listed_with_its_name() {
         "{name}\nfor _ in range(3): threading.Thread(target=threading.Event().wait, daemon=True).start()"
     );
     let child = Started::python(&code);
-    let machine = local();
-    wait_until(DEADLINE, || {
-        let snapshot = look(&machine, child.pid());
-        let python = process(&snapshot, child.pid());
-        let main = &python.proc.threads[0];
-        python.proc.threads.len() == 4
-            && main.state == Some('S')
-            && main.comm.as_deref() == Some("a) R 1\n\u{fffd}(x")
-    });
-    let snapshot = look(&machine, child.pid());
+    // It reads when all of them are there.
+    let snapshot = look_until(&local(), child.pid(), waits_in("read"));
+    let main = &process(&snapshot, child.pid()).proc.threads[0];
+    assert_eq!(main.comm.as_deref(), Some("a) R 1\n\u{fffd}(x"));
     let python = process(&snapshot, child.pid());
     assert!(python.python_candidate);
+    assert_eq!(python.proc.threads.len(), 4);
     assert_eq!((python.state, python.ppid), ('S', own_pid()));
     assert!(
         python
@@ -192,6 +188,29 @@ fn a_zombie_leaves_one_gap() {
 }
 
 #[test]
+fn a_zombie_tells_how_it_ended() {
+    for (deed, code, signal) in [
+        ("exit 0", Some(0), None),
+        ("exit 3", Some(3), None),
+        ("kill -9 $$", None, Some(9)),
+    ] {
+        let child = Started::new(Command::new("sh").args(["-c", deed]));
+        wait_until(DEADLINE, || process_state(child.pid()) == Some('Z'));
+        let snapshot = look(&local(), child.pid());
+        let facts = &process(&snapshot, child.pid()).proc;
+        assert_eq!(
+            (facts.exit_code, facts.exit_signal),
+            (code, signal),
+            "{deed}"
+        );
+    }
+    let living = Started::sleep();
+    let snapshot = look(&local(), living.pid());
+    let facts = &process(&snapshot, living.pid()).proc;
+    assert_eq!((facts.exit_code, facts.exit_signal), (None, None));
+}
+
+#[test]
 fn a_process_whose_main_thread_ended_is_read_through_another() {
     let code =
         "threading.Thread(target=sys.stdin.read).start()\nctypes.CDLL(None).pthread_exit(None)";
@@ -237,7 +256,8 @@ fn what_another_user_may_not_read_is_denied_and_never_empty() {
     let child = Started::python("");
     let machine = local();
     let id = machine.identify(child.pid()).unwrap();
-    wait_until(DEADLINE, || process_state(id.pid) == Some('S'));
+    // While it runs there is no wait channel to be masked.
+    look_until(&machine, id.pid, waits_in("read"));
     let snapshot = look_as_nobody(id);
     let python = process(&snapshot, id.pid);
     assert!(python.python_candidate, "the arguments are for all to read");

@@ -6,12 +6,12 @@ use model::{
     Annotation, CallTimeout, Capture, Cgroup, Credentials, CutText, Detail, Endpoint, EndpointKind,
     EnvironmentSource, Eventfd, Evidence, FileDescriptor, FileLock, Filesystem, Finding, Frame,
     Futex, FutexOwnerSource, Gap, GapCode, Gpu, GpuProcess, GpuProcessKind, GpuTrouble, Ipc,
-    LocalVariable, LockWaiter, MachineFacts, MemoryFacts, NamespaceSet, OutcomeKind, Owner,
-    PipeEnd, PipeFacts, PluginOutcome, ProcFacts, Process, ProcessId, Redaction, SCHEMA_VERSION,
-    Scheduling, SchedulingPolicy, ScopeFacts, ScopeKind, SeccompMode, Severity, SharedFile,
-    SharedMapping, SharedMemory, Snapshot, SnapshotId, Spending, StackSourceName, Stacks,
-    SystemCall, SysvKind, SysvObject, Target, Task, TcpFacts, Thread, Timestamp, Trace, Trigger,
-    UnixFacts, Value,
+    LocalVariable, LockWaiter, MachineFacts, MemoryFacts, NamespaceSet, OtherCgroup, OutcomeKind,
+    Owner, PipeEnd, PipeFacts, PluginOutcome, ProcFacts, Process, ProcessId, Redaction,
+    SCHEMA_VERSION, Scheduling, SchedulingPolicy, ScopeFacts, ScopeKind, SeccompMode, Severity,
+    SharedFile, SharedMapping, SharedMemory, Snapshot, SnapshotId, SocketFacts, Spending,
+    StackSourceName, Stacks, SystemCall, SysvKind, SysvObject, Target, Task, TcpFacts, Thread,
+    Timestamp, Trace, Trigger, UnixFacts, Value,
 };
 
 /// 2026-11-30T01:33:20Z.
@@ -69,6 +69,10 @@ pub(crate) fn snapshot(sequence: u64) -> Snapshot {
         cgroup: Cgroup {
             files: map(&[("memory.current", "1"), ("cpu.max", "max 100000")]),
             host_pressure: map(&[("cpu", "some avg10=21.00")]),
+            others: vec![OtherCgroup {
+                processes: vec![id],
+                ..OtherCgroup::default()
+            }],
             path: Some("/sys/fs/cgroup/job".to_owned()),
             version: 2,
             ..Cgroup::default()
@@ -93,6 +97,15 @@ pub(crate) fn snapshot(sequence: u64) -> Snapshot {
                     capacity_bytes: 65_536,
                     has_readers: Some(true),
                     has_writers: Some(false),
+                }),
+                socket: Some(SocketFacts {
+                    drops: Some(1),
+                    local: Some("127.0.0.1:631".to_owned()),
+                    protocol: "udp".to_owned(),
+                    receive_queue: Some(2),
+                    remote: Some("0.0.0.0:0".to_owned()),
+                    send_queue: Some(3),
+                    state: Some("unconnected".to_owned()),
                 }),
                 target: "pipe:[51628]".to_owned(),
                 tcp: Some(tcp()),
@@ -301,6 +314,8 @@ fn proc_facts(threads: Vec<Thread>) -> ProcFacts {
         }),
         cstime_ticks: Some(1),
         cutime_ticks: Some(2),
+        exit_code: Some(3),
+        exit_signal: Some(9),
         file_descriptors: vec![FileDescriptor {
             fd: "1".to_owned(),
             info: Some(map(&[("pos", "0"), ("flags", "01")])),
@@ -333,8 +348,10 @@ fn thread(tid: i32) -> Thread {
             address: Some("0x7f2c8a0e5000".to_owned()),
             fd: Some(1),
             fd_target: Some("pipe:[51628]".to_owned()),
+            fds: vec![1],
             name: "futex".to_owned(),
             operation: Some("FUTEX_WAIT_PRIVATE".to_owned()),
+            path: Some("/data/fifo".to_owned()),
             timeout: Some(CallTimeout::Set),
             timeout_ms: Some(5),
             waits_for: Some(-1),

@@ -8,13 +8,14 @@ use std::time::Instant;
 
 use model::{PipeEnd, PipeFacts, ProcessId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
+use rustix::fs::{AtFlags, FileType, StatxFlags, getxattr, statx};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{Answer, PipeRequest, Request, pipe, words};
+use crate::ipc::arguments::{self, Argument, ArgumentRequest, Kind};
 use crate::ipc::mappings;
-use crate::proc::reader::open_process;
-use crate::proc::{Reader, stat};
+use crate::proc::reader::{open_process, read_link};
+use crate::proc::{Reader, stat, text};
 
 /// More than this of a `maps` file is not searched.
 const MAPS_LIMIT: usize = 8 << 20;
@@ -74,6 +75,14 @@ impl Probed {
             return;
         }
         self.words(&target, &request.words, &begin, &answer);
+        for wanted in &request.arguments {
+            begin(match wanted.kind {
+                Kind::Path => "path",
+                Kind::Polled(_) => "poll",
+            });
+            let argument = self.argument(&target, wanted);
+            answer(Answer::Argument(wanted.tid, wanted.kind, argument));
+        }
         for &wanted in &request.pipes {
             begin("pipe");
             let facts = pipe_of(&target, wanted);
@@ -83,6 +92,11 @@ impl Probed {
             begin("file");
             let file = self.file(&target, fd, end);
             answer(Answer::File(fd, file));
+        }
+        for &(fd, inode) in &request.sockets {
+            begin("socket");
+            let protocol = self.protocol(&target, fd, inode);
+            answer(Answer::Protocol(inode, protocol));
         }
         if request.maps {
             begin("maps");
@@ -109,6 +123,28 @@ impl Probed {
                 answer(Answer::Word(address, words));
             }
         }
+    }
+
+    /// What is read is of the call only if the thread waits in it before and after.
+    fn argument(&mut self, target: &Target<'_>, wanted: &ArgumentRequest) -> io::Result<Argument> {
+        let (pid, directory) = (target.id.pid, target.directory);
+        let argument = match wanted.kind {
+            Kind::Path => {
+                let path = words::text(pid, directory, wanted.address)?;
+                Argument::Path(String::from_utf8_lossy(&path).into_owned())
+            }
+            Kind::Polled(count) => {
+                let mut bytes = vec![0; count * arguments::POLLED_BYTES];
+                let length = words::bytes(pid, directory, wanted.address, &mut bytes)?;
+                Argument::Polled(arguments::polled(bytes.get(..length).unwrap_or_default()))
+            }
+        };
+        let file = format!("task/{}/syscall", wanted.tid);
+        let now = self.reader.read(target.directory, &file).map(text::line)?;
+        if now != wanted.call || !self.lives(target) {
+            return Err(rustix::io::Errno::NOENT.into());
+        }
+        Ok(argument)
     }
 
     /// Asks the file system for nothing that it does not know: a network file system is not waited for.
@@ -139,6 +175,22 @@ impl Probed {
             self.fifos.insert(facts.inode);
         }
         Ok((facts, Some(fullness)))
+    }
+
+    /// Asks for an attribute: a copy of the descriptor would put the socket into our own network class (`net_cls`).
+    fn protocol(&self, target: &Target<'_>, fd: i32, inode: u64) -> io::Result<String> {
+        let path = self.proc.join(target.id.pid.to_string());
+        let path = path.join("fd").join(fd.to_string());
+        let mut name = [0; 64];
+        let length = getxattr(&path, "system.sockprotoname", &mut name[..])?;
+        // If it is of the same socket now, it was so before: no inode comes back while it is open.
+        let link = read_link(target.directory, &format!("fd/{fd}"))?;
+        if link.to_str() != Some(format!("socket:[{inode}]").as_str()) {
+            return Err(rustix::io::Errno::NOENT.into());
+        }
+        let name = name.get(..length).unwrap_or_default();
+        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(name).into_owned())
     }
 
     fn maps(&mut self, directory: BorrowedFd<'_>) -> Option<io::Result<Vec<mappings::Mapping>>> {

@@ -4,6 +4,7 @@ mod disguises;
 mod embedded;
 mod external;
 mod misbehaving;
+mod traced;
 mod workload;
 
 use std::path::{Path, PathBuf};
