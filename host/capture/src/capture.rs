@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use model::{
     Capture, Gap, GapCode, NamespaceSet, Process, ProcessId, SCHEMA_VERSION, Snapshot, SnapshotId,
-    Stacks, Task, Timestamp, Trigger,
+    Task, Timestamp, Trigger,
 };
 use regex::Regex;
 
@@ -22,7 +22,7 @@ use crate::process::Look;
 use crate::process_facts::NamespaceTable;
 use crate::python::Python;
 use crate::redact::Redactor;
-use crate::stacks::Wanted;
+use crate::stacks::{Numbers, Read, Wanted};
 use crate::turns::Chosen;
 use crate::{cgroup, filesystem, ipc, machine_facts, rights};
 
@@ -33,7 +33,8 @@ pub struct Options {
     pub task: Task,
     /// The version of taskscope.
     pub collector_version: String,
-    /// Echoed in the snapshot; never filters.
+    /// Echoed in the snapshot; never filters. `locals` are read in frames of these files: ends of paths, in which `*` and `**`
+    /// stand for any part.
     pub focus_files: Vec<String>,
     /// Names of variables whose numbers are read from Python frames; none costs nothing.
     pub locals: Vec<String>,
@@ -62,7 +63,7 @@ pub struct Moment {
     pub missed_cycles: Option<u64>,
 }
 
-type StackResult = (ProcessId, Result<Option<Stacks>, Gap>);
+type StackResult = (ProcessId, Result<Option<Read>, Gap>);
 
 /// Looks at `targets` and returns all that was seen.
 pub fn capture(
@@ -76,10 +77,14 @@ pub fn capture(
     let (images, later) = images(machine, options, targets);
     let wanted = wanted(&images);
     let blocked = blocked_stacks(&images);
+    let numbers = Numbers {
+        focus: options.focus_files.clone(),
+        locals: options.locals.clone(),
+    };
     let deadline = Instant::now() + machine.stack_timeout;
     // Stacks take longest: they are read while we read the rest.
     let (mut snapshot, stacks) = thread::scope(|scope| {
-        let stacks = scope.spawn(|| machine.stacks.read(&wanted, deadline));
+        let stacks = scope.spawn(|| machine.stacks.read(&wanted, &numbers, deadline));
         let mut look = Look {
             gaps: targets.gaps.clone(),
             later,
@@ -201,7 +206,12 @@ fn attach(snapshot: &mut Snapshot, stacks: Vec<StackResult>) {
             .binary_search_by_key(&id, |process| process.identity);
         let Ok(at) = at else { continue };
         match result {
-            Ok(stacks) => snapshot.processes[at].pyspy = stacks,
+            Ok(read) => {
+                if let Some(Read { stacks, steps }) = read {
+                    snapshot.processes[at].pyspy = Some(stacks);
+                    snapshot.processes[at].steps = steps;
+                }
+            }
             Err(gap) => snapshot.gaps.push(gap),
         }
     }

@@ -34,6 +34,7 @@ mod hierarchy;
 mod ipc;
 mod machine_facts;
 
+mod frames;
 mod stacks;
 
 mod record;

@@ -1,20 +1,23 @@
-//! The inside of a stack helper: py-spy handles that stay open between captures.
+//! The inside of a stack helper: handles that stay open between captures, of our own reader where it knows the Python and
+//! can make sense of it, else of py-spy.
 //!
 //! A handle is a PID and a few addresses, so whose it is gets checked before and after each read. Memory is read while
 //! the process runs; a torn read is repeated at once.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 
-use model::{GapCode, ProcessId};
+use model::{GapCode, ProcessId, StackSourceName};
 use py_spy::config::LockingStrategy;
 use py_spy::{Config, PythonSpy, StackTrace};
 
 use super::complaint::{Build, Complaint, remedy};
 use super::convert;
-use super::image::{Image, NoImage};
+use super::image::{Image, NoImage, Stat};
 use super::interpreter::Interpreter;
 use super::wire::Outcome;
+use crate::frames::{Frames, Look, Trouble, WantedNumbers};
 use crate::python;
 
 /// The first attempt and three more.
@@ -31,14 +34,30 @@ const LONGEST_BELIEF: u64 = 32;
 pub(super) struct Reader {
     handles: HashMap<ProcessId, Handle>,
     beliefs: HashMap<ProcessId, Belief>,
+    /// Until which round, and how often, our own reader could make no sense of a process.
+    distrusted: HashMap<ProcessId, (u64, u32)>,
+    numbers: WantedNumbers,
     round: u64,
+    scratch: Vec<u8>,
 }
 
 struct Handle {
     image: Image,
     interpreter: Option<Interpreter>,
     nonblocking: bool,
-    spy: PythonSpy,
+    way: Way,
+}
+
+/// Who reads.
+enum Way {
+    Own(Box<Frames>),
+    PySpy(Box<PythonSpy>),
+}
+
+/// What was read.
+enum Traces {
+    Own(Rc<Look>),
+    PySpy(Vec<StackTrace>),
 }
 
 /// That an image is not Python, or none that py-spy knows. It may still be starting, or load Python later, so it is
@@ -57,12 +76,22 @@ struct Failure {
 }
 
 impl Reader {
-    /// Begins a capture: forgets all processes that are not in `keep`.
-    pub(super) fn begin(&mut self, keep: &[ProcessId]) {
+    /// Begins a capture: forgets all processes that are not in `keep`. The numbers of `locals` are wanted, of the frames of
+    /// `focus` and of the main module.
+    pub(super) fn begin(&mut self, keep: &[ProcessId], locals: &[String], focus: &[String]) {
         let keep: HashSet<ProcessId> = keep.iter().copied().collect();
+        self.distrusted.retain(|process, _| keep.contains(process));
         self.handles.retain(|process, _| keep.contains(process));
         self.beliefs.retain(|process, _| keep.contains(process));
         self.round += 1;
+        if !self.numbers.is_of(locals, focus) {
+            self.numbers = WantedNumbers::new(locals, focus);
+            for handle in self.handles.values_mut() {
+                if let Way::Own(frames) = &mut handle.way {
+                    frames.forget();
+                }
+            }
+        }
     }
 
     /// Reads the stacks of `process`.
@@ -96,13 +125,7 @@ impl Reader {
             match result {
                 Ok(traces) => {
                     self.beliefs.remove(&process);
-                    return match convert::pack(process.pid, &stat, traces) {
-                        Ok(stacks) => Outcome::Traces {
-                            stacks,
-                            version: self.version(process),
-                        },
-                        Err(detail) => refused(GapCode::Failed, detail),
-                    };
+                    return self.pack(process, &stat, traces);
                 }
                 Err(why) => {
                     failure = why.text;
@@ -116,40 +139,103 @@ impl Reader {
         self.conclude(image, failure)
     }
 
-    fn attempt(&mut self, image: &Image, nonblocking: bool) -> Result<Vec<StackTrace>, Failure> {
+    fn attempt(&mut self, image: &Image, nonblocking: bool) -> Result<Traces, Failure> {
         let process = image.process;
-        let fits = self
-            .handles
-            .get(&process)
-            .is_some_and(|handle| handle.image == *image && handle.nonblocking == nonblocking);
+        let until = self.distrusted.get(&process).map(|&(until, _)| until);
+        let is_trusted_again = until.is_some_and(|until| self.round >= until);
+        let fits = self.handles.get(&process).is_some_and(|handle| {
+            handle.image == *image
+                && handle.nonblocking == nonblocking
+                && !(is_trusted_again && matches!(handle.way, Way::PySpy(_)))
+        });
         if !fits {
-            let interpreter = Interpreter::of(image);
-            if let Some(interpreter) = interpreter.as_ref().filter(|it| it.is_free_threaded) {
-                return Err(unsupported(format_args!("free-threaded {interpreter}")));
-            }
-            let spy = guarded(|| PythonSpy::new(process.pid, &config(nonblocking)))?;
-            let taken_for = (spy.version.major, spy.version.minor);
-            if let Some(interpreter) = interpreter.as_ref().filter(|it| it.series != taken_for) {
-                let words = format_args!("py-spy takes {interpreter} for {}", spy.version);
-                return Err(unsupported(words));
-            }
-            let handle = Handle {
-                image: image.clone(),
-                interpreter,
-                nonblocking,
-                spy,
-            };
+            let handle = self.open(image, nonblocking)?;
             self.handles.insert(process, handle);
         }
         let handle = self
             .handles
             .get_mut(&process)
             .expect("it is there or was just put there");
-        guarded(|| handle.spy.get_stack_traces()).map_err(|mut failure| {
-            // On an open handle anything but a refusal may be a torn read or a handle gone stale.
-            failure.again |= Complaint::of(&failure.text) != Complaint::Gap(GapCode::Denied);
-            failure
+        match &mut handle.way {
+            Way::Own(frames) => {
+                let read = frames.read(&self.numbers, &mut self.scratch);
+                read.map(Traces::Own).map_err(|trouble| {
+                    if matches!(trouble, Trouble::Torn(_)) {
+                        self.distrust(process);
+                    }
+                    failure(&trouble)
+                })
+            }
+            Way::PySpy(spy) => {
+                let traces = guarded(|| spy.get_stack_traces());
+                traces.map(Traces::PySpy).map_err(|mut failure| {
+                    // On an open handle anything but a refusal may be a torn read or a handle gone stale.
+                    failure.again |= Complaint::of(&failure.text) != Complaint::Gap(GapCode::Denied);
+                    failure
+                })
+            }
+        }
+    }
+
+    fn open(&self, image: &Image, nonblocking: bool) -> Result<Handle, Failure> {
+        let process = image.process;
+        let interpreter = Interpreter::of(image);
+        if let Some(interpreter) = interpreter.as_ref().filter(|it| it.is_free_threaded) {
+            return Err(unsupported(format_args!("free-threaded {interpreter}")));
+        }
+        let until = self.distrusted.get(&process).map_or(0, |&(until, _)| until);
+        let own = match &interpreter {
+            Some(interpreter) if nonblocking && self.round >= until => own(process, interpreter)?,
+            _ => None,
+        };
+        let way = match own {
+            Some(frames) => Way::Own(frames),
+            None => Way::PySpy(py_spy(process, interpreter.as_ref(), nonblocking)?),
+        };
+        Ok(Handle {
+            image: image.clone(),
+            interpreter,
+            nonblocking,
+            way,
         })
+    }
+
+    /// Leaves a process to py-spy for 1, 2, 4 … captures.
+    fn distrust(&mut self, process: ProcessId) {
+        self.handles.remove(&process);
+        let times = self.distrusted.get(&process).map_or(0, |&(_, times)| times);
+        let captures = 2_u64.saturating_pow(times).min(LONGEST_BELIEF);
+        let until = self.round + captures;
+        self.distrusted.insert(process, (until, times + 1));
+    }
+
+    fn pack(&mut self, process: ProcessId, stat: &Stat, traces: Traces) -> Outcome {
+        let version = self.version(process);
+        match traces {
+            Traces::Own(look) => {
+                let frames = match self.handles.get_mut(&process).map(|handle| &mut handle.way) {
+                    Some(Way::Own(frames)) => frames,
+                    _ => unreachable!("it has just read them"),
+                };
+                let state = |id| frames.state(id);
+                let (stacks, numbers) = convert::pack_look(process.pid, stat, &look, state);
+                Outcome::Traces {
+                    numbers,
+                    source: StackSourceName::Own,
+                    stacks,
+                    version,
+                }
+            }
+            Traces::PySpy(traces) => match convert::pack(process.pid, stat, traces) {
+                Ok(stacks) => Outcome::Traces {
+                    numbers: Vec::new(),
+                    source: StackSourceName::Embedded,
+                    stacks,
+                    version,
+                },
+                Err(detail) => refused(GapCode::Failed, detail),
+            },
+        }
     }
 
     fn version(&self, process: ProcessId) -> Option<String> {
@@ -187,6 +273,43 @@ impl Reader {
         }
         outcome
     }
+}
+
+/// Opens our own reader; nothing for a Python that it does not know.
+fn own(process: ProcessId, interpreter: &Interpreter) -> Result<Option<Box<Frames>>, Failure> {
+    let (Some(runtime), (3, minor)) = (interpreter.runtime, interpreter.series) else {
+        return Ok(None);
+    };
+    match Frames::open(process.pid, minor, runtime) {
+        Ok(frames) => Ok(frames.map(Box::new)),
+        // py-spy may find it elsewhere.
+        Err(Trouble::Torn(_)) => Ok(None),
+        Err(trouble) => Err(failure(&trouble)),
+    }
+}
+
+fn py_spy(
+    process: ProcessId,
+    interpreter: Option<&Interpreter>,
+    nonblocking: bool,
+) -> Result<Box<PythonSpy>, Failure> {
+    let spy = guarded(|| PythonSpy::new(process.pid, &config(nonblocking)))?;
+    let taken_for = (spy.version.major, spy.version.minor);
+    if let Some(interpreter) = interpreter.filter(|it| it.series != taken_for) {
+        let words = format_args!("py-spy takes {interpreter} for {}", spy.version);
+        return Err(unsupported(words));
+    }
+    Ok(Box::new(spy))
+}
+
+/// Words that mean what the trouble is.
+fn failure(trouble: &Trouble) -> Failure {
+    let (text, again) = match trouble {
+        Trouble::Barred(error) => (error.to_string(), false),
+        Trouble::Gone => ("No such process (os error 3)".to_owned(), true),
+        Trouble::Torn(words) => (format!("Bad address: {words}"), true),
+    };
+    Failure { text, again }
 }
 
 fn config(nonblocking: bool) -> Config {
