@@ -108,7 +108,10 @@ impl Codes {
         }
         let fields = &objects.layout.code;
         let length = usize::from(fields.end) - 8;
-        let heads: Vec<Span> = new.iter().filter_map(|&at| span(at + 8, length).ok()).collect();
+        let heads: Vec<Span> = new
+            .iter()
+            .filter_map(|&at| span(at + 8, length).ok())
+            .collect();
         view.load(&heads)?;
         let mark = view.mark();
         let mut bodies = Vec::new();
@@ -164,10 +167,15 @@ fn decode(objects: &mut Objects, view: &mut View, at: u64) -> Result<Code, Troub
     let first_line = code.half(fields.first_line).cast_signed();
     let (filename, table) = (code.word(fields.filename), code.word(fields.line_table));
     let qualname = fields.qualname.map(|offset| code.word(offset));
-    let name = qualname.filter(|&name| name != 0).unwrap_or(code.word(fields.name));
+    let name = qualname
+        .filter(|&name| name != 0)
+        .unwrap_or(code.word(fields.name));
     let (start, body) = match fields.body {
         Body::Bytes(offset) => (None, code.word(offset)),
-        Body::Inside(offset) => (Some(at + u64::from(offset)), 2 * (code.word(16) & 0x0fff_ffff)),
+        Body::Inside(offset) => (
+            Some(at + u64::from(offset)),
+            2 * (code.word(16) & 0x0fff_ffff),
+        ),
     };
     let length = match start {
         Some(_) => body,

@@ -55,7 +55,8 @@ impl Table {
     }
 
     fn value(self, index: u64) -> u64 {
-        self.values.map_or(self.key(index) + 8, |values| values + 8 * index)
+        self.values
+            .map_or(self.key(index) + 8, |values| values + 8 * index)
     }
 }
 
@@ -81,7 +82,11 @@ impl Objects {
     }
 
     /// Returns the hash and the value of every entry of the dict at `at`, whose keys are numbers.
-    pub(super) fn numbered(&mut self, view: &mut View, at: u64) -> Result<Vec<(u64, u64)>, Trouble> {
+    pub(super) fn numbered(
+        &mut self,
+        view: &mut View,
+        at: u64,
+    ) -> Result<Vec<(u64, u64)>, Trouble> {
         self.expect(view, at, Kind::Dict)?;
         let table = self.dict_table(view, at)?;
         if !table.has_hashes || table.values.is_some() {
@@ -108,7 +113,11 @@ impl Objects {
     ) -> Result<Option<u64>, Trouble> {
         let class = view.part(at, 8, 16)?.word(8);
         let flags = view.word(class.wrapping_add(TYPE_FLAGS))?;
-        let Dict::Compact { attributes, cached_keys } = self.layout.dict else {
+        let Dict::Compact {
+            attributes,
+            cached_keys,
+        } = self.layout.dict
+        else {
             return self.attribute_of_dict(view, hints, at, class, name);
         };
         if flags & MANAGED_DICT == 0 {
@@ -162,7 +171,13 @@ impl Objects {
     fn dict_table(&self, view: &mut View, at: u64) -> Result<Table, Trouble> {
         let dict = view.part(at, 32, 48)?;
         let (keys, values) = (dict.word(32), dict.word(40));
-        let has_prefix = matches!(self.layout.dict, Dict::Compact { attributes: Attributes::Inline, .. });
+        let has_prefix = matches!(
+            self.layout.dict,
+            Dict::Compact {
+                attributes: Attributes::Inline,
+                ..
+            }
+        );
         let values = (values != 0).then(|| values.wrapping_add(if has_prefix { 8 } else { 0 }));
         self.table(view, keys, values)
     }
@@ -241,7 +256,12 @@ impl Objects {
     }
 
     /// Looks at every key. Those of one length with `name` are compared.
-    fn search(&mut self, view: &mut View, table: Table, name: &str) -> Result<Option<u64>, Trouble> {
+    fn search(
+        &mut self,
+        view: &mut View,
+        table: Table,
+        name: &str,
+    ) -> Result<Option<u64>, Trouble> {
         if table.count == 0 {
             return Ok(None);
         }
@@ -252,14 +272,17 @@ impl Objects {
             .collect::<Result<_, _>>()?;
         let header = usize::from(self.layout.ascii) - 8 + name.len();
         let heads = keys.iter().filter(|&&key| key != 0);
-        let heads: Vec<Span> = heads.filter_map(|&key| span(key + 8, header).ok()).collect();
+        let heads: Vec<Span> = heads
+            .filter_map(|&key| span(key + 8, header).ok())
+            .collect();
         view.load(&heads)?;
         for (index, &key) in (0..).zip(&keys) {
             if key == 0 || self.types.kind(view, key)? != Kind::Text {
                 continue;
             }
             let length = view.part(key, 16, 24)?.word(16);
-            if usize::try_from(length) == Ok(name.chars().count()) && self.text(view, key)? == name {
+            if usize::try_from(length) == Ok(name.chars().count()) && self.text(view, key)? == name
+            {
                 return Ok(Some(index));
             }
         }

@@ -39,7 +39,8 @@ impl<T> Memo<T> {
         self.spans.iter().all(|span| {
             let (known, behind) = rest.split_at(span.size());
             rest = behind;
-            view.bytes(span.at, span.size()).is_ok_and(|now| now == known)
+            view.bytes(span.at, span.size())
+                .is_ok_and(|now| now == known)
         })
     }
 

@@ -45,7 +45,10 @@ pub(super) enum Memory {
     /// By its file, which stays open; after an exec it is that of a program that is gone.
     File(File),
     /// Pieces of ours that stand for a process, for tests and fuzzing.
-    #[cfg_attr(not(any(test, feature = "fuzzing")), expect(dead_code, reason = "for tests"))]
+    #[cfg_attr(
+        not(any(test, feature = "fuzzing")),
+        expect(dead_code, reason = "for tests")
+    )]
     Pieces(Vec<(u64, Vec<u8>)>),
 }
 

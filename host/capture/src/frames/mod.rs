@@ -140,6 +140,16 @@ impl Frames {
         Self::of(Memory::Call(pid), pid, minor, runtime)
     }
 
+    /// The same where the system call is barred.
+    #[cfg(test)]
+    pub(crate) fn open_by_file(
+        pid: i32,
+        minor: u64,
+        runtime: u64,
+    ) -> Result<Option<Self>, Trouble> {
+        Self::of(Memory::by_file(pid)?, pid, minor, runtime)
+    }
+
     fn of(memory: Memory, pid: i32, minor: u64, runtime: u64) -> Result<Option<Self>, Trouble> {
         let mut view = View::new(memory);
         let told = view.bytes(runtime, TOLD_BYTES)?;
@@ -211,7 +221,10 @@ impl Frames {
         let (raw, modules) = walk.threads()?;
         let mut checks = walk.checks;
         let codes = raw.iter().flat_map(|thread| &thread.frames);
-        let codes: Vec<u64> = codes.filter(|frame| !frame.is_shim).map(|frame| frame.code).collect();
+        let codes: Vec<u64> = codes
+            .filter(|frame| !frame.is_shim)
+            .map(|frame| frame.code)
+            .collect();
         self.codes.prefetch(&self.objects, &mut self.view, &codes)?;
         self.read_names(modules);
         let mut look = Look {
@@ -263,7 +276,9 @@ impl Frames {
             let code = if frame.is_shim {
                 None
             } else {
-                let code = self.codes.get(&mut self.objects, &mut self.view, frame.code)?;
+                let code = self
+                    .codes
+                    .get(&mut self.objects, &mut self.view, frame.code)?;
                 Some(code).filter(|code| !code.file.is_empty() && *code.file != *SHIM)
             };
             match code {
@@ -286,7 +301,9 @@ impl Frames {
         }
         Ok(Thread {
             id: raw.id,
-            kernel_id: raw.native_id.or_else(|| self.tids.kept(&mut self.view, raw.id)),
+            kernel_id: raw
+                .native_id
+                .or_else(|| self.tids.kept(&mut self.view, raw.id)),
             name: self.last_names.get(&raw.id).cloned(),
             owns_gil: raw.owns_gil,
             frames,
@@ -323,6 +340,8 @@ impl Look {
     /// Returns the file of the outermost module of the main thread, which is the oldest.
     fn main_file(&self) -> Option<&str> {
         let mut frames = self.threads.last()?.frames.iter().rev();
-        frames.find(|frame| frame.function() == "<module>").map(Frame::file)
+        frames
+            .find(|frame| frame.function() == "<module>")
+            .map(Frame::file)
     }
 }

@@ -29,7 +29,9 @@ pub(super) fn read(
     {
         return Ok(known);
     }
-    Memo::make(view, |view| names(objects, view, hints, modules).map(Rc::new))
+    Memo::make(view, |view| {
+        names(objects, view, hints, modules).map(Rc::new)
+    })
 }
 
 fn names(
@@ -52,7 +54,11 @@ fn names(
         return Ok(names);
     };
     let active = view.word(active)?;
-    for (id, thread) in objects.numbered(view, active)?.into_iter().take(MOST_THREADS) {
+    for (id, thread) in objects
+        .numbered(view, active)?
+        .into_iter()
+        .take(MOST_THREADS)
+    {
         if let Some(name) = objects.attribute(view, hints, thread, "_name")? {
             let name = view.word(name)?;
             let name = objects.text(view, name)?;

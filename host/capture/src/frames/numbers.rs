@@ -45,7 +45,9 @@ impl WantedNumbers {
     /// a folder on; `*` is any part of a name, `**` any part of a path.
     pub(crate) fn new(locals: &[String], focus: &[String]) -> Self {
         let files = focus.iter().filter_map(|pattern| {
-            let text = regex::escape(pattern).replace(r"\*\*", ".*").replace(r"\*", "[^/]*");
+            let text = regex::escape(pattern)
+                .replace(r"\*\*", ".*")
+                .replace(r"\*", "[^/]*");
             Regex::new(&format!("(?:^|/){text}$")).ok()
         });
         Self {
@@ -91,12 +93,19 @@ impl WantedNumbers {
             }
         } else {
             let first = frame.at + u64::from(objects.layout.frame.locals);
-            let known = variables.remove(&frame.code).filter(|known| known.holds(view));
+            let known = variables
+                .remove(&frame.code)
+                .filter(|known| known.holds(view));
             let known = match known {
                 Some(known) => known,
                 None => Memo::make(view, |view| self.variables(objects, view, frame.code))?,
             };
-            slots.extend(known.value.iter().map(|&(place, name)| (first + 8 * u64::from(place), name)));
+            slots.extend(
+                known
+                    .value
+                    .iter()
+                    .map(|&(place, name)| (first + 8 * u64::from(place), name)),
+            );
             variables.insert(frame.code, known);
         }
         let mut found = Vec::new();
@@ -133,7 +142,11 @@ impl WantedNumbers {
             let kinds = view.word(code + u64::from(kinds))?;
             let (kinds, count) = objects.content(view, kinds)?;
             let kinds = view.bytes(kinds, count)?;
-            places.retain(|&(place, _)| kinds.get(usize::from(place)).is_some_and(|kind| kind & HIDDEN == 0));
+            places.retain(|&(place, _)| {
+                kinds
+                    .get(usize::from(place))
+                    .is_some_and(|kind| kind & HIDDEN == 0)
+            });
         }
         Ok(places)
     }
@@ -154,7 +167,9 @@ fn number(
         return Ok(None);
     };
     // The type, and a float or the size of an integer; its digits, 30 bits each.
-    let is_long = value.as_i64().is_none_or(|value| value.unsigned_abs() >> 60 != 0);
+    let is_long = value
+        .as_i64()
+        .is_none_or(|value| value.unsigned_abs() >> 60 != 0);
     let words = match (value.is_f64(), is_long) {
         (true, _) => 1..3,
         (false, false) => 1..4,

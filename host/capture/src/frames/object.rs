@@ -145,7 +145,9 @@ impl Objects {
         if self.types.kind(view, at)? == kind {
             return Ok(());
         }
-        Err(Trouble::Torn("an object is of another type than it has to be"))
+        Err(Trouble::Torn(
+            "an object is of another type than it has to be",
+        ))
     }
 
     /// Reads a text; of one that is too long the beginning, and an ellipsis.
@@ -153,7 +155,8 @@ impl Objects {
         self.expect(view, at, Kind::Text)?;
         let header = view.part(at, 16, 36)?;
         let (length, state) = (header.word(16), header.half(32));
-        let (size, is_compact, is_ascii) = (state >> 2 & 7, state & 1 << 5 != 0, state & 1 << 6 != 0);
+        let (size, is_compact, is_ascii) =
+            (state >> 2 & 7, state & 1 << 5 != 0, state & 1 << 6 != 0);
         if length == 0 {
             return Ok(String::new());
         }
@@ -165,12 +168,19 @@ impl Objects {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let letters = length.min(LONGEST_TEXT);
         let mut text = match size {
-            1 => view.bytes(body, letters)?.iter().map(|&byte| char::from(byte)).collect(),
+            1 => view
+                .bytes(body, letters)?
+                .iter()
+                .map(|&byte| char::from(byte))
+                .collect(),
             2 => wide(view.bytes(body, 2 * letters)?),
             4 => {
                 let bytes = view.bytes(body, 4 * letters)?.chunks_exact(4);
-                let numbers = bytes.map(|code| u32::from_le_bytes(code.try_into().expect("four bytes")));
-                numbers.map(|code| char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+                let numbers =
+                    bytes.map(|code| u32::from_le_bytes(code.try_into().expect("four bytes")));
+                numbers
+                    .map(|code| char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER))
+                    .collect()
             }
             _ => return Err(Trouble::Torn("a text has letters of no size")),
         };
@@ -184,7 +194,9 @@ impl Objects {
     pub(super) fn content(&mut self, view: &mut View, at: u64) -> Result<(u64, usize), Trouble> {
         self.expect(view, at, Kind::Bytes)?;
         let length = view.part(at, 16, 24)?.word(16);
-        let length = usize::try_from(length).ok().filter(|&length| length <= LONGEST_BYTES);
+        let length = usize::try_from(length)
+            .ok()
+            .filter(|&length| length <= LONGEST_BYTES);
         let length = length.ok_or(Trouble::Torn("a bytes object is too long"))?;
         Ok((at + 32, length))
     }
@@ -230,9 +242,10 @@ impl Objects {
             _ => return Ok(None),
         }
         let value = if is_negative { -value } else { value };
-        Ok(i64::try_from(value).map(Number::from).ok().or_else(|| {
-            u64::try_from(value).map(Number::from).ok()
-        }))
+        Ok(i64::try_from(value)
+            .map(Number::from)
+            .ok()
+            .or_else(|| u64::try_from(value).map(Number::from).ok()))
     }
 }
 
@@ -240,5 +253,7 @@ impl Objects {
 fn wide(bytes: &[u8]) -> String {
     let units = bytes.chunks_exact(2);
     let units = units.map(|unit| u16::from_le_bytes(unit.try_into().expect("two bytes")));
-    units.map(|unit| char::from_u32(unit.into()).unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+    units
+        .map(|unit| char::from_u32(unit.into()).unwrap_or(char::REPLACEMENT_CHARACTER))
+        .collect()
 }

@@ -106,7 +106,9 @@ impl View {
         if let Some(start) = self.planned(span) {
             return Ok(&self.bytes[start..start + length]);
         }
-        let start = self.found(span).ok_or(Trouble::Torn("an address leads nowhere"))?;
+        let start = self
+            .found(span)
+            .ok_or(Trouble::Torn("an address leads nowhere"))?;
         Ok(&self.more_bytes[start..start + length])
     }
 
@@ -126,7 +128,11 @@ impl View {
             return Err(Trouble::Torn("there is more than a stack can be"));
         }
         let mut bytes = Vec::new();
-        let mut missing = self.memory.read(&wanted, &mut bytes)?.into_iter().peekable();
+        let mut missing = self
+            .memory
+            .read(&wanted, &mut bytes)?
+            .into_iter()
+            .peekable();
         let mut start = self.more_bytes.len();
         self.more_bytes.append(&mut bytes);
         for (index, span) in wanted.iter().enumerate() {
@@ -237,7 +243,10 @@ mod tests {
         assert!(view.settle());
         let expected = [(0x1004, 13), (0x8000, 64)].map(|(at, length)| Span { at, length });
         assert_eq!(view.plan, expected);
-        assert!(!view.refresh(&mut scratch).unwrap(), "what lies between was not known");
+        assert!(
+            !view.refresh(&mut scratch).unwrap(),
+            "what lies between was not known"
+        );
         assert_eq!(view.bytes(0x1010, 1).unwrap(), [16]);
         assert!(!view.settle());
         assert!(view.refresh(&mut scratch).unwrap());
@@ -260,7 +269,13 @@ mod tests {
     #[test]
     fn no_address_and_no_length_is_too_odd() {
         let mut view = view();
-        for (at, length) in [(0, 1), (u64::MAX, 8), (0x1000, 0), (0x1000, usize::MAX), (0x10ff, 2)] {
+        for (at, length) in [
+            (0, 1),
+            (u64::MAX, 8),
+            (0x1000, 0),
+            (0x1000, usize::MAX),
+            (0x10ff, 2),
+        ] {
             assert!(view.bytes(at, length).is_err(), "{at:x} {length}");
         }
     }

@@ -115,7 +115,11 @@ impl Walk<'_> {
                 let (from, to) = (holder.min(locked), holder.max(locked) + 8);
                 let lock = self.view.part(lock, from, to)?;
                 // -1 before it is made.
-                Ok(if lock.half(locked) == 1 { lock.word(holder) } else { 0 })
+                Ok(if lock.half(locked) == 1 {
+                    lock.word(holder)
+                } else {
+                    0
+                })
             }
         }
     }
@@ -131,7 +135,12 @@ impl Walk<'_> {
             Top::Here(offset) => offset,
             Top::CFrame { cframe, .. } => cframe,
         };
-        let offsets = [Some(fields.next), Some(fields.interpreter), Some(fields.id), fields.native_id];
+        let offsets = [
+            Some(fields.next),
+            Some(fields.interpreter),
+            Some(fields.id),
+            fields.native_id,
+        ];
         let all = offsets.into_iter().flatten().chain([top]);
         let (from, to) = all.fold((Offset::MAX, 0), |(from, to), offset| {
             (from.min(offset), to.max(offset + 8))
@@ -151,10 +160,14 @@ impl Walk<'_> {
         self.checks.0.push((at + u64::from(fields.next), next));
         self.checks.0.push((at + u64::from(top), top_word));
         let innermost = match fields.top {
-            Top::CFrame { current, .. } if top_word != 0 => self.checked(top_word + u64::from(current))?,
+            Top::CFrame { current, .. } if top_word != 0 => {
+                self.checked(top_word + u64::from(current))?
+            }
             _ => top_word,
         };
-        let chunks = fields.chunk.map(|offset| Chunks::of(at + u64::from(offset)));
+        let chunks = fields
+            .chunk
+            .map(|offset| Chunks::of(at + u64::from(offset)));
         thread.frames = self.chain(innermost, chunks)?;
         Ok((thread, next))
     }
@@ -190,7 +203,11 @@ impl Walk<'_> {
         let (place, is_entry, is_shim) = match fields.kind {
             FrameKind::Object { unit } => {
                 let distance = part.half(fields.at).cast_signed();
-                (Place::Distance(distance.saturating_mul(unit).max(-1)), true, false)
+                (
+                    Place::Distance(distance.saturating_mul(unit).max(-1)),
+                    true,
+                    false,
+                )
             }
             FrameKind::Plain { owner, entry } => {
                 let is_entry = entry.is_some_and(|offset| part.byte(offset) != 0);
@@ -198,7 +215,11 @@ impl Walk<'_> {
                 if owner > C_STACK {
                     return Err(Trouble::Torn("a frame belongs to nobody"));
                 }
-                (Place::Address(part.word(fields.at)), is_entry, owner == C_STACK || code == 0)
+                (
+                    Place::Address(part.word(fields.at)),
+                    is_entry,
+                    owner == C_STACK || code == 0,
+                )
             }
         };
         if matches!(fields.kind, FrameKind::Object { .. }) {

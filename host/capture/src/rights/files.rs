@@ -214,7 +214,10 @@ pub(super) fn python_stacks(machine: &Machine, id: ProcessId, directory: &Path) 
     match result {
         Ok(None) => None,
         Ok(Some(read)) => {
-            let detail = format!("{} threads of its Python were read", read.stacks.traces.len());
+            let detail = format!(
+                "{} threads of its Python were read",
+                read.stacks.traces.len()
+            );
             Some(Right::holds(right, detail))
         }
         // A process that ends meanwhile, or whose stacks are switched off, says nothing of rights.

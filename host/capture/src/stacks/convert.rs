@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use py_spy::StackTrace;
 
 use super::image::{self, Stat};
-use crate::frames::Look;
 use super::wire::{Packed, PackedFrame, PackedNumber, PackedThread};
+use crate::frames::Look;
 
 /// The most frames of one process that are kept; py-spy itself stops at 4096 a thread.
 const MOST_FRAMES: usize = 500_000;

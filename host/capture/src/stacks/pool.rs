@@ -185,7 +185,9 @@ impl Pool {
                 .filter(|(_, share)| !share.is_empty())
                 .map(|(link, share)| {
                     let start = move |until| Link::start(helper, register, until);
-                    scope.spawn(move || Shift::work(link, share, (settings, numbers), deadline, start))
+                    scope.spawn(move || {
+                        Shift::work(link, share, (settings, numbers), deadline, start)
+                    })
                 })
                 .collect();
             running

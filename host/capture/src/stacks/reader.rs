@@ -170,7 +170,8 @@ impl Reader {
                 let traces = guarded(|| spy.get_stack_traces());
                 traces.map(Traces::PySpy).map_err(|mut failure| {
                     // On an open handle anything but a refusal may be a torn read or a handle gone stale.
-                    failure.again |= Complaint::of(&failure.text) != Complaint::Gap(GapCode::Denied);
+                    failure.again |=
+                        Complaint::of(&failure.text) != Complaint::Gap(GapCode::Denied);
                     failure
                 })
             }

@@ -91,7 +91,12 @@ impl Layout {
         let Top::Here(top) = self.thread.top else {
             return false;
         };
-        let thread = [self.thread.next, self.thread.interpreter, self.thread.id, top];
+        let thread = [
+            self.thread.next,
+            self.thread.interpreter,
+            self.thread.id,
+            top,
+        ];
         let frame = [self.frame.back, self.frame.code, self.frame.at];
         let Body::Inside(body) = self.code.body else {
             return false;
@@ -114,7 +119,8 @@ mod tests {
     pub(super) fn told() -> Vec<u8> {
         let numbers: [u64; 41] = [
             260_000, 624, 632, // runtime
-            120_000, 7256, 7264, 7344, 7440, 7656, 7600, 7608, 16, 7800, 0, 16, 8, // interpreter
+            120_000, 7256, 7264, 7344, 7440, 7656, 7600, 7608, 16, 7800, 0, 16,
+            8, // interpreter
             264, 0, 8, 16, 72, 152, 160, 232, 32, // thread
             80, 8, 0, 56, 72, 70, // frame
             208, 112, 120, 128, 136, 68, 52, 96, 104, 200, // code

@@ -16,7 +16,10 @@ use crate::{StackSettings, StackSource};
 fn read_both(readers: &StackReaders, workload: &Workload) -> Vec<model::Trace> {
     eventually("both threads wait", || {
         let stacks = read_one(readers, workload.id).unwrap().unwrap();
-        let series = stacks.version.as_deref().and_then(|version| version.strip_prefix("3."));
+        let series = stacks
+            .version
+            .as_deref()
+            .and_then(|version| version.strip_prefix("3."));
         let minor = series.and_then(|rest| rest.split('.').next()?.parse().ok());
         let expected = match minor {
             Some(8..=13) => StackSourceName::Own,

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use super::eventually;
 use super::workload::{RESTLESS_SCRIPT, Workload, pythons, version};
-use crate::frames::{Frames, WantedNumbers};
+use crate::frames::{Frames, Look, Trouble, WantedNumbers};
 use crate::stacks::convert;
 use crate::stacks::image::{self, Image};
 use crate::stacks::interpreter::Interpreter;
@@ -111,10 +111,22 @@ struct Own {
 
 impl Own {
     fn open(id: ProcessId) -> Self {
+        Self::open_with(id, Frames::open)
+    }
+
+    /// As where the system call is barred.
+    fn open_by_file(id: ProcessId) -> Self {
+        Self::open_with(id, Frames::open_by_file)
+    }
+
+    fn open_with(
+        id: ProcessId,
+        open: impl Fn(i32, u64, u64) -> Result<Option<Frames>, Trouble>,
+    ) -> Self {
         let (image, _) = Image::of(id).unwrap();
         let interpreter = Interpreter::of(&image).unwrap();
         let runtime = interpreter.runtime.unwrap();
-        let frames = Frames::open(id.pid, interpreter.series.1, runtime);
+        let frames = open(id.pid, interpreter.series.1, runtime);
         Self {
             frames: frames.unwrap().unwrap(),
             id,
@@ -124,13 +136,25 @@ impl Own {
 
     fn read(&mut self, wanted: &WantedNumbers) -> (Vec<Trace>, Vec<Step>) {
         let look = self.frames.read(wanted, &mut self.scratch).unwrap();
+        self.unpack(&look)
+    }
+
+    fn unpack(&mut self, look: &Look) -> (Vec<Trace>, Vec<Step>) {
         let stat = image::stat(self.id.pid).unwrap();
         let state = |id| self.frames.state(id);
-        let (packed, numbers) = convert::pack_look(self.id.pid, &stat, &look, state);
+        let (packed, numbers) = convert::pack_look(self.id.pid, &stat, look, state);
         let traces = packed.unpack(self.id.pid).unwrap();
         let steps = numbers.into_iter().map(|number| number.unpack(&traces));
         let steps = steps.collect::<Option<_>>().unwrap();
         (traces, steps)
+    }
+
+    fn try_traces(&mut self) -> Option<Vec<Trace>> {
+        let look = self
+            .frames
+            .read(&WantedNumbers::default(), &mut self.scratch);
+        let look = look.ok()?;
+        Some(self.unpack(&look).0)
     }
 
     fn traces(&mut self) -> Vec<Trace> {
@@ -144,9 +168,15 @@ fn of_py_spy(id: ProcessId) -> Vec<Trace> {
         full_filenames: true,
         ..py_spy::Config::default()
     };
-    let traces = PythonSpy::new(id.pid, &config).unwrap().get_stack_traces().unwrap();
+    let traces = PythonSpy::new(id.pid, &config)
+        .unwrap()
+        .get_stack_traces()
+        .unwrap();
     let stat = image::stat(id.pid).unwrap();
-    convert::pack(id.pid, &stat, traces).unwrap().unpack(id.pid).unwrap()
+    convert::pack(id.pid, &stat, traces)
+        .unwrap()
+        .unpack(id.pid)
+        .unwrap()
 }
 
 fn stop(workload: &Workload) {
@@ -182,6 +212,210 @@ fn every_shape_of_a_stack_is_as_py_spy_has_it_frame_by_frame() {
         let tids: std::collections::BTreeSet<u64> = tids.collect();
         assert_eq!(tids.len(), first.len(), "each thread has an id of its own");
         let deep = first.iter().find(|trace| trace.frames.len() > 600).unwrap();
-        assert!(deep.frames.iter().filter(|frame| frame.name == "recursive").count() == 601);
+        assert!(
+            deep.frames
+                .iter()
+                .filter(|frame| frame.name == "recursive")
+                .count()
+                == 601
+        );
+    }
+}
+
+#[test]
+fn the_file_of_the_memory_gives_the_same_stacks_as_the_system_call() {
+    for python in ours() {
+        let workload = Workload::start_script(&python, SHAPES);
+        stop(&workload);
+        let by_call = Own::open(workload.id).traces();
+        let by_file = Own::open_by_file(workload.id).traces();
+        assert_eq!(by_call, by_file, "{}", python.display());
+    }
+}
+
+/// Functions that are known by their first and last line; all lines of the script that begin with `def` or a blank.
+fn functions(script: &str) -> Vec<(String, std::ops::RangeInclusive<i32>)> {
+    let mut functions: Vec<(String, std::ops::RangeInclusive<i32>)> = Vec::new();
+    for (number, line) in (1..).zip(script.lines()) {
+        if let Some(rest) = line.strip_prefix("def ") {
+            let name = rest.split('(').next().unwrap();
+            functions.push((name.to_owned(), number..=number));
+        } else if line.starts_with(' ')
+            && let Some((_, lines)) = functions.last_mut()
+        {
+            *lines = *lines.start()..=number;
+        }
+    }
+    functions
+}
+
+#[test]
+fn of_a_process_that_never_stands_still_no_frame_is_invented() {
+    let functions = functions(RESTLESS_SCRIPT);
+    let last_line = i32::try_from(RESTLESS_SCRIPT.lines().count()).unwrap();
+    for python in ours() {
+        let workload = Workload::start_script(&python, RESTLESS_SCRIPT);
+        let script = workload.script.to_str().unwrap();
+        let mut own = Own::open(workload.id);
+        let (mut read, mut frames) = (0, 0);
+        for _ in 0..200 {
+            let Some(traces) = own.try_traces() else {
+                continue;
+            };
+            read += 1;
+            let of_script = traces.iter().flat_map(|trace| &trace.frames);
+            for frame in of_script.filter(|frame| frame.filename == script) {
+                frames += 1;
+                let is_real = match frame.name.as_str() {
+                    "<module>" => (1..=last_line).contains(&frame.line),
+                    name => functions
+                        .iter()
+                        .any(|(function, lines)| function == name && lines.contains(&frame.line)),
+                };
+                assert!(is_real, "{}: {frame:?}", python.display());
+            }
+            let outside = traces.iter().flat_map(|trace| &trace.frames);
+            let mut outside = outside.filter(|frame| frame.filename != script);
+            assert!(
+                outside.all(|frame| frame.filename.ends_with("/threading.py") && frame.line > 0),
+                "{}: {traces:?}",
+                python.display()
+            );
+        }
+        assert!(
+            read > 150 && frames > read,
+            "{}: {read} {frames}",
+            python.display()
+        );
+    }
+}
+
+/// A main module and a function with numbers of every kind, and with what is none.
+const NUMBERS: &str = r#"
+import sys, threading
+step = 1 << 40
+loss = -0.25
+text, flag, nothing, items = "secret", True, None, [7]
+class Number(int):
+    pass
+def train(epoch, unset=None):
+    big, negative, zero, huge, largest = 2 ** 63, -(2 ** 63), 0, 2 ** 64, 2 ** 64 - 1
+    ratio, endless, name, derived, shared = 0.5, float("inf"), "secret", Number(5), 9
+    del unset
+    (lambda: shared)()
+    started.set()
+    threading.Event().wait()
+def elsewhere():
+    exec(compile("def other(step):\n    started.set()\n    threading.Event().wait()\nother(77)",
+        "/opt/pkg/deep/other.py", "exec"), {"started": started, "threading": threading})
+started = threading.Semaphore(0)
+started.set = started.release
+threading.Thread(target=train, args=(3,), daemon=True).start()
+threading.Thread(target=elsewhere, daemon=True).start()
+started.acquire()
+started.acquire()
+sys.stdout.write("ready\n")
+sys.stdout.flush()
+sys.stdin.readline()
+"#;
+
+/// Every name of `NUMBERS`, and one that is nowhere.
+const NAMES: [&str; 19] = [
+    "step", "loss", "text", "flag", "nothing", "items", "epoch", "unset", "big", "negative",
+    "zero", "huge", "largest", "ratio", "endless", "name", "derived", "shared", "nowhere",
+];
+
+#[test]
+fn numbers_are_exact_and_nothing_but_numbers_is_read() {
+    let names = NAMES.map(str::to_owned);
+    let of = |steps: &[Step], function: &str| -> Vec<(String, String)> {
+        let of_function = steps.iter().filter(|step| step.function == function);
+        let mut numbers: Vec<_> = of_function
+            .map(|step| (step.name.clone(), step.value.to_string()))
+            .collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    let expected = |numbers: &[(&str, &str)]| -> Vec<(String, String)> {
+        let owned = numbers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        owned.collect()
+    };
+    let of_train = [
+        ("big", "9223372036854775808"),
+        ("epoch", "3"),
+        ("largest", "18446744073709551615"),
+        ("negative", "-9223372036854775808"),
+        ("ratio", "0.5"),
+        ("zero", "0"),
+    ];
+    for python in ours() {
+        let workload = Workload::start_script(&python, NUMBERS);
+        let mut own = Own::open(workload.id);
+        let about = python.display();
+        let (_, steps) = own.read(&WantedNumbers::new(&names, &[]));
+        assert_eq!(of(&steps, "train"), expected(&of_train), "{about}");
+        let of_module = [("loss", "-0.25"), ("step", "1099511627776")];
+        assert_eq!(of(&steps, "<module>"), expected(&of_module), "{about}");
+        assert_eq!(
+            of(&steps, "other"),
+            [],
+            "{about}: no file that was asked for"
+        );
+        assert!(
+            steps
+                .iter()
+                .all(|step| Path::new(&step.file) == workload.script)
+        );
+        assert!(
+            steps
+                .iter()
+                .all(|step| step.thread_id.is_some() && step.line > 0)
+        );
+
+        own.frames.forget();
+        let (_, steps) = own.read(&WantedNumbers::new(&names, &["pkg/**/*.py".to_owned()]));
+        assert_eq!(of(&steps, "other"), expected(&[("step", "77")]), "{about}");
+        own.frames.forget();
+        let (_, steps) = own.read(&WantedNumbers::new(&names[..1], &["other.p".to_owned()]));
+        assert_eq!(
+            of(&steps, "other"),
+            [],
+            "{about}: a pattern is the whole end of a path"
+        );
+        let main = steps
+            .iter()
+            .find(|step| step.function == "<module>")
+            .unwrap();
+        assert_eq!(main.thread_id, u64::try_from(workload.id.pid).ok());
+    }
+}
+
+/// Counts up, as fast as it can, and never holds anything but a multiple of 3 between a million and two.
+const COUNTS: &str = r#"
+import sys
+def count():
+    while True:
+        for i in range(1000002, 2000000, 3):
+            step = i
+sys.stdout.write("ready\n")
+sys.stdout.flush()
+count()
+"#;
+
+#[test]
+fn a_number_that_changes_all_the_time_is_one_that_was_there() {
+    for python in ours() {
+        let workload = Workload::start_script(&python, COUNTS);
+        let mut own = Own::open(workload.id);
+        let wanted = WantedNumbers::new(&["step".to_owned()], &[]);
+        let read = eventually("some numbers are read", || {
+            let steps = (0..200).flat_map(|_| own.read(&wanted).1);
+            let values: Vec<u64> = steps.map(|step| step.value.as_u64().unwrap()).collect();
+            (values.len() > 5).then_some(values)
+        });
+        let is_one = |value: &u64| value % 3 == 0 && (1_000_002..2_000_000).contains(value);
+        assert!(read.iter().all(is_one), "{}: {read:?}", python.display());
     }
 }

@@ -75,7 +75,9 @@ fn bad(deed: &str, pid: i32) -> Bad {
 
 fn read(bad: &Bad, ids: &[ProcessId], time: Duration) -> Vec<Read> {
     let wanted: Vec<_> = ids.iter().map(|&id| wanted(id)).collect();
-    let read = bad.readers.read(&wanted, &Numbers::default(), Instant::now() + time);
+    let read = bad
+        .readers
+        .read(&wanted, &Numbers::default(), Instant::now() + time);
     assert!(read.iter().map(|(id, _)| id).eq(ids));
     read.into_iter()
         .map(|(_, read)| read.map(|read| read.map(|read| read.stacks)))
