@@ -9,6 +9,8 @@ mod table;
 mod told;
 
 pub(super) use told::TOLD_BYTES;
+#[cfg(test)]
+pub(super) use told::tests::told as told_for_tests;
 
 /// An offset.
 pub(super) type Offset = u16;

@@ -336,6 +336,19 @@ impl Frames {
     }
 }
 
+/// Reads a line table as those of 3.`minor` are.
+#[cfg(test)]
+pub(crate) fn line_for_tests(
+    minor: u64,
+    table: &[u8],
+    first_line: i32,
+    offset: i32,
+) -> Option<i32> {
+    let told = layout::told_for_tests();
+    let lines = Layout::of(minor, &told)?.code.lines;
+    lines::line(lines, table, first_line, offset)
+}
+
 impl Look {
     /// Returns the file of the outermost module of the main thread, which is the oldest.
     fn main_file(&self) -> Option<&str> {

@@ -112,11 +112,11 @@ impl Layout {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::frames) mod tests {
     use super::*;
 
     /// As 3.13.0 says it.
-    pub(super) fn told() -> Vec<u8> {
+    pub(in crate::frames) fn told() -> Vec<u8> {
         let numbers: [u64; 41] = [
             260_000, 624, 632, // runtime
             120_000, 7256, 7264, 7344, 7440, 7656, 7600, 7608, 16, 7800, 0, 16,

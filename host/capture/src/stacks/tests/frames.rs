@@ -419,3 +419,71 @@ fn a_number_that_changes_all_the_time_is_one_that_was_there() {
         assert!(read.iter().all(is_one), "{}: {read:?}", python.display());
     }
 }
+
+/// Prints, of every function of some modules and of odd sources: the first line, the table, and line ranges as Python
+/// itself reads them, 0 for none.
+const LINE_TABLES: &str = r#"
+import dis, inspect, sys, types
+import argparse, asyncio.base_events, decimal, difflib, typing
+odd = [
+    "x = 1\n" + "\n" * 400 + "y = (1 +\n\n 2)\n" + "\n" * 70000 + "def f(\n a=1,\n *b): return [\n i for i in\n b if i]\n",
+    "def f():\n try:\n  a()\n except (B,\n   C) as e:\n  raise D from e\n finally:\n  with g() as h,\\\n    i() as j: pass\n",
+    "async def f():\n async for a in b:\n  await (c\n   (d))\n yield 1\n",
+    "if 1:" + "\n a = [\n" + "".join(" %d,\n" % n for n in range(700)) + " b]\n",
+]
+def lines(code):
+    if sys.version_info >= (3, 10):
+        return [(start, end, line or 0) for start, end, line in code.co_lines() if start < end]
+    starts = list(dis.findlinestarts(code))
+    ends = [start for start, _ in starts[1:]] + [len(code.co_code)]
+    return [(start, end, line) for (start, line), end in zip(starts, ends)]
+def show(code):
+    table = code.co_linetable if sys.version_info >= (3, 10) else code.co_lnotab
+    ranges = " ".join("%d-%d:%d" % range for range in lines(code))
+    print(code.co_firstlineno, table.hex() or "-", ranges)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            show(constant)
+for text in odd + [inspect.getsource(sys.modules[name]) for name in
+        ("argparse", "asyncio.base_events", "difflib", "typing", "inspect")]:
+    show(compile(text, "odd", "exec"))
+"#;
+
+#[test]
+fn every_line_of_every_instruction_is_the_one_that_python_itself_tells() {
+    use crate::frames::line_for_tests as line;
+    for python in ours() {
+        let output = std::process::Command::new(&python)
+            .args(["-c", LINE_TABLES])
+            .output()
+            .unwrap();
+        let minor = u64::from(version(&python).1);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut count = 0;
+        for function in text.lines() {
+            let mut parts = function.splitn(3, ' ');
+            let first_line = parts.next().unwrap().parse().unwrap();
+            let digits = parts.next().unwrap().trim_matches('-').as_bytes().chunks(2);
+            let byte =
+                |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+            let table: Vec<u8> = digits.map(byte).collect();
+            for range in parts.next().unwrap().split(' ') {
+                let (start, rest) = range.split_once('-').unwrap();
+                let (end, expected) = rest.split_once(':').unwrap();
+                let (start, end): (i32, i32) = (start.parse().unwrap(), end.parse().unwrap());
+                let expected: i32 = expected.parse().unwrap();
+                for offset in [start, end - 1] {
+                    let line = line(minor, &table, first_line, offset).unwrap_or(0);
+                    assert_eq!(
+                        line,
+                        expected,
+                        "{}: {offset} of {function}",
+                        python.display()
+                    );
+                    count += 1;
+                }
+            }
+        }
+        assert!(count > 10_000, "{}: {count}", python.display());
+    }
+}
