@@ -45,7 +45,7 @@ fn executable(bytes: &[u8]) {
     }
 }
 
-/// Reads `bytes` as the memory of a process that runs CPython.
+/// Reads `bytes` as the memory of a process that runs `CPython`.
 pub fn frames(bytes: &[u8]) {
     frames::fuzzing::memory(bytes);
 }

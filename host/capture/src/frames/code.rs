@@ -121,7 +121,11 @@ impl Codes {
             };
             let mut want = |offset: Offset| {
                 let at = code.word(offset);
-                bodies.extend(span(at.wrapping_add(8), GUESS).ok().filter(|_| at % 8 == 0));
+                bodies.extend(
+                    span(at.wrapping_add(8), GUESS)
+                        .ok()
+                        .filter(|_| at.is_multiple_of(8)),
+                );
             };
             let body = match fields.body {
                 Body::Bytes(offset) => Some(offset),

@@ -60,12 +60,12 @@ impl Table {
     }
 }
 
-impl Objects {
-    /// Returns the dict of the module at `at`.
-    pub(super) fn module_dict(&self, view: &mut View, at: u64) -> Result<u64, Trouble> {
-        view.word(at + MODULE_DICT)
-    }
+/// Returns the dict of the module at `at`.
+pub(super) fn of_module(view: &mut View, at: u64) -> Result<u64, Trouble> {
+    view.word(at.wrapping_add(MODULE_DICT))
+}
 
+impl Objects {
     /// Returns where the pointer to the value of `name` is in the dict at `at`; nothing if it has no such key.
     pub(super) fn entry(
         &mut self,

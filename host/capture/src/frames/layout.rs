@@ -1,6 +1,6 @@
-//! Where things lie in the memory of each CPython: offsets in its structs, bytes.
+//! Where things lie in the memory of each `CPython`: offsets in its structs, bytes.
 //!
-//! From the headers that CPython installs (`Include/internal/pycore_runtime.h`, `pycore_interp.h`, `pycore_frame.h`,
+//! From the headers that `CPython` installs (`Include/internal/pycore_runtime.h`, `pycore_interp.h`, `pycore_frame.h`,
 //! `cpython/pystate.h`, `cpython/code.h`), the same on x86-64 and aarch64 but for where the size of a mutex counts. They
 //! do not change within a minor version once it is released. From 3.13 on the interpreter says most of them itself
 //! (`_Py_DebugOffsets`).

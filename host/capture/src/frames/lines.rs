@@ -1,4 +1,4 @@
-//! The line of an instruction, by the three tables that CPython has had.
+//! The line of an instruction, by the three tables that `CPython` has had.
 
 use super::layout::Lines;
 
@@ -9,7 +9,7 @@ pub(super) fn line(lines: Lines, table: &[u8], first_line: i32, offset: i32) -> 
         return Some(first_line);
     }
     let line = match lines {
-        Lines::Lnotab => lnotab(table, first_line.into(), offset.into()),
+        Lines::Lnotab => Some(lnotab(table, first_line.into(), offset.into())),
         Lines::Ranges => ranges(table, first_line.into(), offset.into()),
         Lines::Locations => locations(table, first_line.into(), offset.into()),
     };
@@ -17,7 +17,7 @@ pub(super) fn line(lines: Lines, table: &[u8], first_line: i32, offset: i32) -> 
 }
 
 /// Pairs: by how much the address grows, then by how much the line does.
-fn lnotab(table: &[u8], mut line: i64, offset: i64) -> Option<i64> {
+fn lnotab(table: &[u8], mut line: i64, offset: i64) -> i64 {
     let mut address = 0;
     for pair in table.chunks_exact(2) {
         address += i64::from(pair[0]);
@@ -26,7 +26,7 @@ fn lnotab(table: &[u8], mut line: i64, offset: i64) -> Option<i64> {
         }
         line += i64::from(pair[1].cast_signed());
     }
-    Some(line)
+    line
 }
 
 /// Pairs: how many bytes a range has, and by how much its line differs from the one before; -128 for a range without one.

@@ -1,4 +1,4 @@
-//! Our own reader of the frames of CPython 3.8 to 3.13: Python stacks straight from the memory of a process.
+//! Our own reader of the frames of `CPython` 3.8 to 3.13: Python stacks straight from the memory of a process.
 //!
 //! In the order of a reading: `memory` copies pieces, `view` remembers which, `layout` says where things lie, `walk` goes
 //! from the runtime to every frame, `code` and `lines` name function, file and line, `names` and `tids` the threads,
@@ -52,7 +52,7 @@ pub(crate) enum Trouble {
     Barred(io::Error),
     /// The process has ended.
     Gone,
-    /// What was read does not fit together: it changed meanwhile, or is no CPython that we know.
+    /// What was read does not fit together: it changed meanwhile, or is no `CPython` that we know.
     Torn(&'static str),
 }
 

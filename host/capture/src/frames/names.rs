@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::Trouble;
-use super::dict::Hints;
+use super::dict::{self, Hints};
 use super::memo::Memo;
 use super::object::Objects;
 use super::view::View;
@@ -49,7 +49,7 @@ fn names(
         return Ok(names);
     };
     let module = view.word(module)?;
-    let dict = objects.module_dict(view, module)?;
+    let dict = dict::of_module(view, module)?;
     let Some(active) = objects.entry(view, hints, dict, "_active")? else {
         return Ok(names);
     };

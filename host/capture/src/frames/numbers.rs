@@ -160,7 +160,7 @@ fn number(
 ) -> Result<Option<(Number, Checks)>, Trouble> {
     let at = view.word(slot)?;
     // Nothing is bound to it; from 3.14 on a pointer may carry a mark.
-    if at == 0 || at % 8 != 0 {
+    if at == 0 || !at.is_multiple_of(8) {
         return Ok(None);
     }
     let Some(value) = objects.number(view, at)? else {

@@ -78,7 +78,7 @@ impl Part<'_> {
 impl View {
     /// Returns the bytes `from..to` of the struct at `at`.
     pub(super) fn part(&mut self, at: u64, from: Offset, to: Offset) -> Result<Part<'_>, Trouble> {
-        if at == 0 || at % 8 != 0 {
+        if at == 0 || !at.is_multiple_of(8) {
             return Err(Trouble::Torn("a pointer is none"));
         }
         let bytes = self.bytes(at.wrapping_add(from.into()), usize::from(to - from))?;

@@ -13,7 +13,7 @@ use super::memory::{Memory, Span};
 const NEAR: u64 = 256;
 
 /// The most that is copied of one process in one reading, bytes.
-const MOST_BYTES: usize = 64 << 20;
+const MOST_BYTES: u32 = 64 << 20;
 
 /// The most that is copied at the start of the next reading, bytes.
 const MOST_PLANNED: usize = 2 << 20;
@@ -124,7 +124,8 @@ impl View {
         wanted.sort_unstable();
         wanted.dedup();
         let length: usize = wanted.iter().map(|span| span.size()).sum();
-        if self.more_bytes.len() + length > MOST_BYTES {
+        let copied = u32::try_from(self.more_bytes.len() + length);
+        if !copied.is_ok_and(|copied| copied <= MOST_BYTES) {
             return Err(Trouble::Torn("there is more than a stack can be"));
         }
         let mut bytes = Vec::new();
@@ -193,7 +194,7 @@ impl View {
 pub(super) fn span(at: u64, length: usize) -> Result<Span, Trouble> {
     let fits = u32::try_from(length)
         .ok()
-        .filter(|&length| length > 0 && at > 0 && at < 1 << 56 && length < MOST_BYTES as u32);
+        .filter(|&length| length > 0 && at > 0 && at < 1 << 56 && length < MOST_BYTES);
     let length = fits.ok_or(Trouble::Torn("an address or a length is none"))?;
     Ok(Span { at, length })
 }

@@ -214,9 +214,9 @@ impl Reader {
         let version = self.version(process);
         match traces {
             Traces::Own(look) => {
-                let frames = match self.handles.get_mut(&process).map(|handle| &mut handle.way) {
-                    Some(Way::Own(frames)) => frames,
-                    _ => unreachable!("it has just read them"),
+                let handle = self.handles.get_mut(&process);
+                let Some(Way::Own(frames)) = handle.map(|handle| &mut handle.way) else {
+                    unreachable!("it has just read them");
                 };
                 let state = |id| frames.state(id);
                 let (stacks, numbers) = convert::pack_look(process.pid, stat, &look, state);

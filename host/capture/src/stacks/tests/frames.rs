@@ -325,17 +325,20 @@ const NAMES: [&str; 19] = [
     "zero", "huge", "largest", "ratio", "endless", "name", "derived", "shared", "nowhere",
 ];
 
+/// Names and values of the numbers of `function`, sorted.
+fn numbers_of(steps: &[Step], function: &str) -> Vec<(String, String)> {
+    let of_function = steps.iter().filter(|step| step.function == function);
+    let mut numbers: Vec<_> = of_function
+        .map(|step| (step.name.clone(), step.value.to_string()))
+        .collect();
+    numbers.sort_unstable();
+    numbers
+}
+
 #[test]
 fn numbers_are_exact_and_nothing_but_numbers_is_read() {
     let names = NAMES.map(str::to_owned);
-    let of = |steps: &[Step], function: &str| -> Vec<(String, String)> {
-        let of_function = steps.iter().filter(|step| step.function == function);
-        let mut numbers: Vec<_> = of_function
-            .map(|step| (step.name.clone(), step.value.to_string()))
-            .collect();
-        numbers.sort_unstable();
-        numbers
-    };
+    let of = numbers_of;
     let expected = |numbers: &[(&str, &str)]| -> Vec<(String, String)> {
         let owned = numbers
             .iter()
@@ -415,7 +418,8 @@ fn a_number_that_changes_all_the_time_is_one_that_was_there() {
             let values: Vec<u64> = steps.map(|step| step.value.as_u64().unwrap()).collect();
             (values.len() > 5).then_some(values)
         });
-        let is_one = |value: &u64| value % 3 == 0 && (1_000_002..2_000_000).contains(value);
+        let is_one =
+            |value: &u64| value.is_multiple_of(3) && (1_000_002..2_000_000).contains(value);
         assert!(read.iter().all(is_one), "{}: {read:?}", python.display());
     }
 }
