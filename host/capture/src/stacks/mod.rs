@@ -17,6 +17,7 @@ mod pool;
 mod reader;
 mod recorded;
 mod shift;
+mod way;
 mod wire;
 
 #[cfg(test)]

@@ -5,19 +5,16 @@
 //! the process runs; a torn read is repeated at once.
 
 use std::collections::{HashMap, HashSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 
 use model::{GapCode, ProcessId, StackSourceName};
-use py_spy::config::LockingStrategy;
-use py_spy::{Config, PythonSpy, StackTrace};
 
 use super::complaint::{Build, Complaint, remedy};
 use super::convert;
 use super::image::{Image, NoImage, Stat};
 use super::interpreter::Interpreter;
+use super::way::{Failure, Traces, Way};
 use super::wire::Outcome;
-use crate::frames::{Frames, Look, Trouble, WantedNumbers};
+use crate::frames::WantedNumbers;
 use crate::python;
 
 /// The first attempt and three more.
@@ -48,18 +45,6 @@ struct Handle {
     way: Way,
 }
 
-/// Who reads.
-enum Way {
-    Own(Box<Frames>),
-    PySpy(Box<PythonSpy>),
-}
-
-/// What was read.
-enum Traces {
-    Own(Rc<Look>),
-    PySpy(Vec<StackTrace>),
-}
-
 /// That an image is not Python, or none that py-spy knows. It may still be starting, or load Python later, so it is
 /// looked at again after 1, 2, 4 … captures.
 struct Belief {
@@ -67,12 +52,6 @@ struct Belief {
     outcome: Outcome,
     times: u32,
     until_round: u64,
-}
-
-/// Why an attempt failed.
-struct Failure {
-    text: String,
-    again: bool,
 }
 
 impl Reader {
@@ -156,42 +135,31 @@ impl Reader {
             .handles
             .get_mut(&process)
             .expect("it is there or was just put there");
-        match &mut handle.way {
-            Way::Own(frames) => {
-                let read = frames.read(&self.numbers, &mut self.scratch);
-                read.map(Traces::Own).map_err(|trouble| {
-                    if matches!(trouble, Trouble::Torn(_)) {
-                        self.distrust(process);
-                    }
-                    failure(&trouble)
-                })
+        let read = handle.way.read(&self.numbers, &mut self.scratch);
+        read.inspect_err(|failure| {
+            if failure.is_senseless {
+                self.distrust(process);
             }
-            Way::PySpy(spy) => {
-                let traces = guarded(|| spy.get_stack_traces());
-                traces.map(Traces::PySpy).map_err(|mut failure| {
-                    // On an open handle anything but a refusal may be a torn read or a handle gone stale.
-                    failure.again |=
-                        Complaint::of(&failure.text) != Complaint::Gap(GapCode::Denied);
-                    failure
-                })
-            }
-        }
+        })
     }
 
     fn open(&self, image: &Image, nonblocking: bool) -> Result<Handle, Failure> {
         let process = image.process;
         let interpreter = Interpreter::of(image);
         if let Some(interpreter) = interpreter.as_ref().filter(|it| it.is_free_threaded) {
-            return Err(unsupported(format_args!("free-threaded {interpreter}")));
+            let words = format_args!("free-threaded {interpreter}");
+            return Err(Failure::unsupported(words));
         }
         let until = self.distrusted.get(&process).map_or(0, |&(until, _)| until);
         let own = match &interpreter {
-            Some(interpreter) if nonblocking && self.round >= until => own(process, interpreter)?,
+            Some(interpreter) if nonblocking && self.round >= until => {
+                Way::own(process.pid, interpreter)?
+            }
             _ => None,
         };
         let way = match own {
-            Some(frames) => Way::Own(frames),
-            None => Way::PySpy(py_spy(process, interpreter.as_ref(), nonblocking)?),
+            Some(way) => way,
+            None => Way::py_spy(process.pid, interpreter.as_ref(), nonblocking)?,
         };
         Ok(Handle {
             image: image.clone(),
@@ -273,85 +241,6 @@ impl Reader {
             self.beliefs.insert(process, belief);
         }
         outcome
-    }
-}
-
-/// Opens our own reader; nothing for a Python that it does not know.
-fn own(process: ProcessId, interpreter: &Interpreter) -> Result<Option<Box<Frames>>, Failure> {
-    let (Some(runtime), (3, minor)) = (interpreter.runtime, interpreter.series) else {
-        return Ok(None);
-    };
-    match Frames::open(process.pid, minor, runtime) {
-        Ok(frames) => Ok(frames.map(Box::new)),
-        // py-spy may find it elsewhere.
-        Err(Trouble::Torn(_)) => Ok(None),
-        Err(trouble) => Err(failure(&trouble)),
-    }
-}
-
-fn py_spy(
-    process: ProcessId,
-    interpreter: Option<&Interpreter>,
-    nonblocking: bool,
-) -> Result<Box<PythonSpy>, Failure> {
-    let spy = guarded(|| PythonSpy::new(process.pid, &config(nonblocking)))?;
-    let taken_for = (spy.version.major, spy.version.minor);
-    if let Some(interpreter) = interpreter.filter(|it| it.series != taken_for) {
-        let words = format_args!("py-spy takes {interpreter} for {}", spy.version);
-        return Err(unsupported(words));
-    }
-    Ok(Box::new(spy))
-}
-
-/// Words that mean what the trouble is.
-fn failure(trouble: &Trouble) -> Failure {
-    let (text, again) = match trouble {
-        Trouble::Barred(error) => (error.to_string(), false),
-        Trouble::Gone => ("No such process (os error 3)".to_owned(), true),
-        Trouble::Torn(words) => (format!("Bad address: {words}"), true),
-    };
-    Failure { text, again }
-}
-
-fn config(nonblocking: bool) -> Config {
-    Config {
-        blocking: if nonblocking {
-            LockingStrategy::NonBlocking
-        } else {
-            LockingStrategy::Lock
-        },
-        full_filenames: true,
-        ..Config::default()
-    }
-}
-
-/// Calls py-spy, which reads memory that may hold anything: a panic is a failure like others.
-fn guarded<T, E: std::fmt::Display>(call: impl FnOnce() -> Result<T, E>) -> Result<T, Failure> {
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => {
-            let text = format!("{error:#}"); // with the causes
-            let again = Complaint::of(&text) == Complaint::Gap(GapCode::Torn);
-            Err(Failure { text, again })
-        }
-        Err(payload) => {
-            let words = payload
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or_else(|| payload.downcast_ref::<&str>().copied())
-                .unwrap_or("no message");
-            Err(Failure {
-                text: format!("py-spy panicked: {words}"),
-                again: true,
-            })
-        }
-    }
-}
-
-fn unsupported(words: std::fmt::Arguments<'_>) -> Failure {
-    Failure {
-        text: format!("Unsupported version of Python: {words}"),
-        again: false,
     }
 }
 

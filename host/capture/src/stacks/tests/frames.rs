@@ -2,16 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use model::{ProcessId, Step, Trace};
+use model::{ProcessId, StackSourceName, Step, Trace};
 use py_spy::PythonSpy;
 use rustix::process::Signal;
 
-use super::eventually;
 use super::workload::{RESTLESS_SCRIPT, Workload, pythons, version};
+use super::{eventually, helper_program, read_one, settings};
+use crate::StackSource;
 use crate::frames::{Frames, Look, Trouble, WantedNumbers};
-use crate::stacks::convert;
 use crate::stacks::image::{self, Image};
 use crate::stacks::interpreter::Interpreter;
+use crate::stacks::{StackReaders, convert};
 
 /// Every shape that a stack can have, each in a thread that stands still.
 const SHAPES: &str = r#"
@@ -230,6 +231,28 @@ fn the_file_of_the_memory_gives_the_same_stacks_as_the_system_call() {
         let by_call = Own::open(workload.id).traces();
         let by_file = Own::open_by_file(workload.id).traces();
         assert_eq!(by_call, by_file, "{}", python.display());
+    }
+}
+
+#[test]
+fn a_helper_behind_a_filter_of_system_calls_reads_by_the_file() {
+    let filtered = ["-c", testkit::FILTERED].map(Into::into);
+    let arguments = filtered.into_iter().chain([helper_program().into()]);
+    let source = StackSource::Embedded {
+        helper: "python3".into(),
+        arguments: arguments.collect(),
+    };
+    let readers = StackReaders::new(settings(source));
+    for python in ours() {
+        let workload = Workload::start(&python);
+        eventually("both threads wait", || {
+            let stacks = read_one(&readers, workload.id).unwrap().unwrap();
+            assert_eq!(stacks.source, StackSourceName::Own);
+            let both = ["main_waits", "worker_waits"]
+                .iter()
+                .all(|function| workload.find(&stacks.traces, function).is_some());
+            both.then_some(())
+        });
     }
 }
 
