@@ -52,3 +52,37 @@ fn process(bytes: &[u8]) -> Option<(u64, u64, Pieces)> {
     }
     Some((minor.into(), u64::from_le_bytes(*runtime), pieces))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Copied from processes of two threads, in each of which a variable `step` was to be read twice.
+    #[test]
+    fn every_seed_is_read_without_its_process_and_cut_ones_are_not_misread() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fuzz/seeds/frames");
+        for seed in std::fs::read_dir(seeds).unwrap() {
+            let path = seed.unwrap().path();
+            let bytes = std::fs::read(&path).unwrap();
+            let (minor, runtime, pieces) = process(&bytes).unwrap();
+            let frames = Frames::of(Memory::Pieces(pieces), -1, minor, runtime);
+            let wanted = WantedNumbers::new(&["step".to_owned()], &[]);
+            let look = frames
+                .unwrap()
+                .unwrap()
+                .read(&wanted, &mut Vec::new())
+                .unwrap();
+            let names: Vec<_> = look
+                .threads
+                .iter()
+                .map(|thread| thread.name.as_deref())
+                .collect();
+            assert_eq!(names, [Some("w"), Some("MainThread")], "{}", path.display());
+            let values: Vec<String> = look.numbers.iter().map(|it| it.value.to_string()).collect();
+            assert_eq!(values, ["1099511627776", "1.5"], "{}", path.display());
+            for end in (0..bytes.len()).step_by(997) {
+                memory(&bytes[..end]);
+            }
+        }
+    }
+}

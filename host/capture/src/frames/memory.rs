@@ -45,10 +45,7 @@ pub(super) enum Memory {
     /// By its file, which stays open; after an exec it is that of a program that is gone.
     File(File),
     /// Pieces of ours that stand for a process, for tests and fuzzing.
-    #[cfg_attr(
-        not(any(test, feature = "fuzzing")),
-        expect(dead_code, reason = "for tests")
-    )]
+    #[cfg(any(test, feature = "fuzzing"))]
     Pieces(Vec<(u64, Vec<u8>)>),
 }
 
@@ -81,6 +78,7 @@ impl Memory {
             Self::File(file) => Ok(one_by_one(spans, bytes, |piece, at| {
                 file.read_exact_at(piece, at).is_ok()
             })),
+            #[cfg(any(test, feature = "fuzzing"))]
             Self::Pieces(pieces) => Ok(one_by_one(spans, bytes, |piece, at| {
                 copy(pieces, piece, at).is_some()
             })),
@@ -147,13 +145,23 @@ fn one_by_one(
     missing
 }
 
+/// What lies between two pieces is zeros, but there must be a piece at either end.
+#[cfg(any(test, feature = "fuzzing"))]
 fn copy(pieces: &[(u64, Vec<u8>)], wanted: &mut [u8], at: u64) -> Option<()> {
-    let (start, piece) = pieces
-        .iter()
-        .find(|(start, piece)| (*start..*start + piece.len() as u64).contains(&at))?;
-    let from = usize::try_from(at - start).ok()?;
-    wanted.copy_from_slice(piece.get(from..from.checked_add(wanted.len())?)?);
-    Some(())
+    let end = at.checked_add(wanted.len() as u64)?;
+    let (mut has_first, mut has_last) = (false, false);
+    wanted.fill(0);
+    for (start, piece) in pieces {
+        let (from, to) = (at.max(*start), end.min(start + piece.len() as u64));
+        if from < to {
+            let index = |address: u64, base: u64| usize::try_from(address - base).ok();
+            let known = &piece[index(from, *start)?..index(to, *start)?];
+            wanted[index(from, at)?..index(to, at)?].copy_from_slice(known);
+            has_first |= from == at;
+            has_last |= to == end;
+        }
+    }
+    (has_first && has_last).then_some(())
 }
 
 impl Trouble {

@@ -18,7 +18,7 @@ mod tids;
 mod view;
 mod walk;
 
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 
 use std::io;
