@@ -125,8 +125,8 @@ fn a_filter_of_system_calls_is_told_from_a_lack_of_rights() {
     let detail = memory["detail"].as_str().unwrap();
     assert_eq!(
         detail,
-        "a seccomp filter refuses process_vm_readv; /proc/PID/mem can be opened, but the reader of Python stacks \
-         does not use it"
+        "a seccomp filter refuses process_vm_readv; /proc/PID/mem can be opened, and stacks of CPython 3.8 to 3.13 \
+         are read by it, no others"
     );
     let line = memory["remedy"]["kubernetes"].as_str().unwrap();
     assert_eq!(

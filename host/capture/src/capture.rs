@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use model::{
     Capture, Detail, Gap, GapCode, Ipc, NamespaceSet, Process, ProcessId, SCHEMA_VERSION, Snapshot,
-    SnapshotId, Stacks, Task, Timestamp, Trigger,
+    SnapshotId, Task, Timestamp, Trigger,
 };
 use regex::Regex;
 
@@ -22,7 +22,7 @@ use crate::process::Look;
 use crate::process_facts::NamespaceTable;
 use crate::python::Python;
 use crate::redact::Redactor;
-use crate::stacks::Wanted;
+use crate::stacks::{Numbers, Read, Wanted};
 use crate::turns::Chosen;
 use crate::{cgroup, filesystem, gpu, ipc, left_out, machine_facts, rights};
 
@@ -33,8 +33,11 @@ pub struct Options {
     pub task: Task,
     /// The version of taskscope.
     pub collector_version: String,
-    /// Echoed in the snapshot; never filters.
+    /// Echoed in the snapshot; never filters. `locals` are read in frames of these files: ends of paths, in which `*` and `**`
+    /// stand for any part.
     pub focus_files: Vec<String>,
+    /// Names of variables whose numbers are read from Python frames; none costs nothing.
+    pub locals: Vec<String>,
     /// Recorded for each process; never filters.
     pub process_pattern: Option<Regex>,
     /// Names of variables to keep beyond the built-in ones; one that ends in `*` is a prefix.
@@ -62,7 +65,7 @@ pub struct Moment {
     pub missed_cycles: Option<u64>,
 }
 
-type StackResult = (ProcessId, Result<Option<Stacks>, Gap>);
+type StackResult = (ProcessId, Result<Option<Read>, Gap>);
 
 /// Looks at `targets` and returns all that was seen.
 pub fn capture(
@@ -76,10 +79,14 @@ pub fn capture(
     let mut gaps = left_out::gaps(moment.detail, options, &images);
     let wanted = wanted(&images, moment.detail);
     let blocked = blocked_stacks(&images);
+    let numbers = Numbers {
+        focus: options.focus_files.clone(),
+        locals: options.locals.clone(),
+    };
     let deadline = Instant::now() + machine.stack_timeout;
     // What may take long is read while we read the rest: stacks, and GPUs.
     let (mut snapshot, stacks, gpus) = thread::scope(|scope| {
-        let stacks = scope.spawn(|| machine.stacks.read(&wanted, deadline));
+        let stacks = scope.spawn(|| machine.stacks.read(&wanted, &numbers, deadline));
         let gpus = scope.spawn(|| machine.gpus.as_ref()?.read(&machine.proc, moment.now));
         let mut look = Look {
             detail: moment.detail,
@@ -218,7 +225,12 @@ fn attach(snapshot: &mut Snapshot, stacks: Vec<StackResult>) {
             .binary_search_by_key(&id, |process| process.identity);
         let Ok(at) = at else { continue };
         match result {
-            Ok(stacks) => snapshot.processes[at].pyspy = stacks,
+            Ok(read) => {
+                if let Some(Read { stacks, steps }) = read {
+                    snapshot.processes[at].pyspy = Some(stacks);
+                    snapshot.processes[at].steps = steps;
+                }
+            }
             Err(gap) => snapshot.gaps.push(gap),
         }
     }

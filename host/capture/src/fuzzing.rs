@@ -9,7 +9,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::elf::Elf;
 use crate::proc::{cmdline, environ, escaped, key_value, pressure, rollup, stat, status, text};
 use crate::redact::Redactor;
-use crate::{call, environment, ipc, python};
+use crate::{call, environment, frames, ipc, python};
 
 /// Reads `bytes` as every file of `/proc`, and as an executable.
 pub fn proc_parsers(bytes: &[u8]) {
@@ -43,6 +43,11 @@ fn executable(bytes: &[u8]) {
         let _ = elf.symbol(&file, "_PyRuntime");
         let _ = elf.section(".bss");
     }
+}
+
+/// Reads `bytes` as the memory of a process that runs `CPython`.
+pub fn frames(bytes: &[u8]) {
+    frames::fuzzing::memory(bytes);
 }
 
 /// Redacts arguments and variables in which a secret stands among `bytes`, and looks for it afterwards.

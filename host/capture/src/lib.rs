@@ -35,6 +35,7 @@ mod hierarchy;
 mod ipc;
 mod machine_facts;
 
+mod frames;
 mod stacks;
 
 mod record;

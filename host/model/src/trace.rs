@@ -9,8 +9,8 @@ pub struct Trace {
     pub active: bool,
     /// The stack, innermost frame first.
     pub frames: Vec<Frame>,
-    /// The kernel's thread id; joins to `proc.threads[].tid`. Absent where it cannot be told (`CPython` 3.10 and older
-    /// without stopping the process).
+    /// The kernel's thread id; joins to `proc.threads[].tid`. Absent where it cannot be told: where py-spy read `CPython`
+    /// 3.10 or older.
     pub os_thread_id: Option<u64>,
     /// Whether the thread held the interpreter lock.
     pub owns_gil: bool,

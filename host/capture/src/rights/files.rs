@@ -18,7 +18,7 @@ use crate::error::gap_code;
 use crate::gaps::GapList;
 use crate::machine::Machine;
 use crate::proc::{Reader, stat, text};
-use crate::stacks::Wanted;
+use crate::stacks::{Numbers, Wanted};
 
 /// How long a process that was just started has to fall asleep.
 const FALLING_ASLEEP: Duration = Duration::from_millis(500);
@@ -208,13 +208,16 @@ pub(super) fn python_stacks(machine: &Machine, id: ProcessId, directory: &Path) 
     let deadline = Instant::now() + machine.stack_timeout.max(PATIENCE);
     let (_, result) = machine
         .stacks
-        .read(&[wanted], deadline)
+        .read(&[wanted], &Numbers::default(), deadline)
         .into_iter()
         .next()?;
     match result {
         Ok(None) => None,
-        Ok(Some(stacks)) => {
-            let detail = format!("{} threads of its Python were read", stacks.traces.len());
+        Ok(Some(read)) => {
+            let detail = format!(
+                "{} threads of its Python were read",
+                read.stacks.traces.len()
+            );
             Some(Right::holds(right, detail))
         }
         // A process that ends meanwhile, or whose stacks are switched off, says nothing of rights.

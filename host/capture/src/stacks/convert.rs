@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use py_spy::StackTrace;
 
 use super::image::{self, Stat};
-use super::wire::{Packed, PackedFrame, PackedThread};
+use super::wire::{Packed, PackedFrame, PackedNumber, PackedThread};
+use crate::frames::Look;
 
 /// The most frames of one process that are kept; py-spy itself stops at 4096 a thread.
 const MOST_FRAMES: usize = 500_000;
@@ -20,6 +21,51 @@ pub(super) fn pack(pid: i32, stat: &Stat, mut traces: Vec<StackTrace>) -> Result
         packer.thread(trace);
     }
     Ok(packer.packed)
+}
+
+/// Packs what our own reader saw of the process `pid`. `state` gives our id and the state letter of a thread by the id
+/// that the process itself has for it.
+pub(super) fn pack_look(
+    pid: i32,
+    stat: &Stat,
+    look: &Look,
+    mut state: impl FnMut(u64) -> Option<(u64, char)>,
+) -> (Packed, Vec<PackedNumber>) {
+    let mut packer = Packer::default();
+    let mut any_runs = None;
+    for thread in &look.threads {
+        let is_only = look.threads.len() == 1 && stat.thread_count == 1;
+        let only = || Some((u64::try_from(pid).ok()?, stat.state));
+        let known = thread.kernel_id.and_then(&mut state);
+        let known = known.or_else(|| only().filter(|_| is_only));
+        let active = match known {
+            Some((_, letter)) => letter == 'R',
+            None => any_runs
+                .get_or_insert_with(|| image::any_thread_runs(pid))
+                .unwrap_or(true),
+        };
+        let frames = thread.frames.iter().map(|frame| {
+            let text = (frame.function(), frame.file());
+            packer.frame(text, frame.line, frame.is_entry, frame.is_shim_entry)
+        });
+        let frames = frames.collect();
+        packer.packed.threads.push(PackedThread {
+            active,
+            frames,
+            os_thread_id: known.map(|(tid, _)| tid),
+            owns_gil: thread.owns_gil,
+            thread_id: thread.id,
+            thread_name: thread.name.as_deref().map(str::to_owned),
+        });
+    }
+    let index = |index| u32::try_from(index).expect("the frames of one process are limited");
+    let numbers = look.numbers.iter().map(|number| PackedNumber {
+        thread: index(number.thread),
+        frame: index(number.frame),
+        name: number.name.clone(),
+        value: number.value.clone(),
+    });
+    (packer.packed, numbers.collect())
 }
 
 fn check(frames: usize, threads: usize) -> Result<(), String> {
@@ -65,17 +111,8 @@ struct Packer<'a> {
 impl<'a> Packer<'a> {
     fn thread(&mut self, trace: &'a StackTrace) {
         let frames = trace.frames.iter().map(|frame| {
-            let frame = PackedFrame(
-                self.string(&frame.name),
-                self.string(&frame.filename),
-                frame.line,
-                frame.is_entry,
-                frame.is_shim_entry,
-            );
-            *self
-                .frames
-                .entry(frame)
-                .or_insert_with(|| push(&mut self.packed.frames, frame))
+            let text = (frame.name.as_str(), frame.filename.as_str());
+            self.frame(text, frame.line, frame.is_entry, frame.is_shim_entry)
         });
         let frames = frames.collect();
         self.packed.threads.push(PackedThread {
@@ -86,6 +123,21 @@ impl<'a> Packer<'a> {
             thread_id: trace.thread_id,
             thread_name: trace.thread_name.clone(),
         });
+    }
+
+    fn frame(
+        &mut self,
+        (function, file): (&'a str, &'a str),
+        line: i32,
+        is_entry: bool,
+        is_shim_entry: bool,
+    ) -> u32 {
+        let (function, file) = (self.string(function), self.string(file));
+        let frame = PackedFrame(function, file, line, is_entry, is_shim_entry);
+        *self
+            .frames
+            .entry(frame)
+            .or_insert_with(|| push(&mut self.packed.frames, frame))
     }
 
     fn string(&mut self, text: &'a str) -> u32 {

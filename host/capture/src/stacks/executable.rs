@@ -112,7 +112,7 @@ impl External {
         }
         match self.dump(&program, process.pid, until) {
             Ok(said) => match judge(&said) {
-                Ok(stacks) => Reading::Stacks(stacks),
+                Ok(stacks) => Reading::Stacks(stacks, Vec::new()),
                 Err((Complaint::NotPython, _)) => Reading::NotPython,
                 Err((Complaint::Gap(code), detail)) => refused(code, detail),
             },

@@ -1,4 +1,4 @@
-//! What a stack helper process runs: it reads Python stacks with py-spy until its input ends.
+//! What a stack helper process runs: it reads Python stacks, with our own reader or py-spy, until its input ends.
 //!
 //! It is a process and not a thread because a read can hang in the kernel, and only a process can be given up. It ends
 //! with the collector, whatever it is doing, when the other end of its input closes. (The kernel's parent-death signal
@@ -32,7 +32,7 @@ pub fn stack_helper(input: impl Read + Send + 'static, mut output: impl Write) -
     }
     let mut reader = Reader::default();
     for request in requests {
-        reader.begin(&request.keep);
+        reader.begin(&request.keep, &request.locals, &request.focus);
         for process in request.processes {
             let outcome = reader.read(process, request.nonblocking);
             if answer(&mut output, &Answer { outcome, process }).is_err() {

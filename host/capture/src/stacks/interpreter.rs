@@ -30,6 +30,8 @@ static SYS_VERSION: LazyLock<Regex> = LazyLock::new(|| {
 pub(super) struct Interpreter {
     /// Whether it was built without the interpreter lock.
     pub(super) is_free_threaded: bool,
+    /// Where its `_PyRuntime` is, as far as a symbol or a section tells.
+    pub(super) runtime: Option<u64>,
     /// Major, minor.
     pub(super) series: (u64, u64),
     micro: u64,
@@ -71,6 +73,7 @@ impl Interpreter {
         };
         matches!(major, 2 | 3).then(|| Self {
             is_free_threaded,
+            runtime: None,
             series: (major.into(), minor.into()),
             micro: micro.into(),
             level,
@@ -84,6 +87,7 @@ impl Interpreter {
         let number = |index| text(index)?.parse().ok();
         Some(Self {
             is_free_threaded: false, // there was none before 3.13, which says so itself
+            runtime: None,
             series: (number(1)?, number(2)?),
             micro: number(3)?,
             level: text(4).unwrap_or_default().to_owned(),
@@ -125,16 +129,31 @@ fn of_file(path: &Path, start: u64, memory: &File) -> Option<Interpreter> {
     let at = |address| elf.mapped(address, start);
     let runtime = elf.symbol(&file, "_PyRuntime").ok()?;
     let runtime = runtime.or_else(|| Some(elf.section(".PyRuntime")?.start));
+    let runtime = runtime.map(at);
+    let interpreter = version_of(&elf, &file, at, runtime, memory)?;
+    Some(Interpreter {
+        runtime,
+        ..interpreter
+    })
+}
+
+fn version_of(
+    elf: &Elf,
+    file: &File,
+    at: impl Fn(u64) -> u64,
+    runtime: Option<u64>,
+    memory: &File,
+) -> Option<Interpreter> {
     if let Some(address) = runtime {
         // Of `_Py_DebugOffsets`: a cookie, the version, whether it is free-threaded.
         let mut head = [0; 24];
-        if memory.read_exact_at(&mut head, at(address)).is_ok() && head.starts_with(b"xdebugpy") {
+        if memory.read_exact_at(&mut head, address).is_ok() && head.starts_with(b"xdebugpy") {
             let number =
                 |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
             return Interpreter::of_number(u32::try_from(number(8)).ok()?, number(16) == 1);
         }
     }
-    if let Some(address) = elf.symbol(&file, "Py_Version").ok()? {
+    if let Some(address) = elf.symbol(file, "Py_Version").ok()? {
         let mut number = [0; 4];
         memory.read_exact_at(&mut number, at(address)).ok()?;
         return Interpreter::of_number(u32::from_le_bytes(number), false);

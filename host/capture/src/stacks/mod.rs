@@ -1,7 +1,8 @@
 //! Python stacks of other processes, and why there are none.
 //!
-//! Whatever can hang runs in another process that can be given up: py-spy as a library in stack helpers of our own
-//! (`pool`, `link`, `shift`; their inside is `helper`, `reader`), or an external py-spy (`executable`).
+//! Whatever can hang runs in another process that can be given up: our own reader (`crate::frames`) and py-spy as a library
+//! in stack helpers of our own (`pool`, `link`, `shift`; their inside is `helper`, `reader`), or an external py-spy
+//! (`executable`).
 
 mod complaint;
 mod convert;
@@ -16,6 +17,7 @@ mod pool;
 mod reader;
 mod recorded;
 mod shift;
+mod way;
 pub(crate) mod wire;
 
 #[cfg(test)]
@@ -26,7 +28,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use model::{Gap, GapCode, ProcessId, Stacks};
+use model::{Gap, GapCode, ProcessId, Stacks, Step};
 
 use crate::{StackSettings, StackSource};
 use executable::External;
@@ -44,6 +46,24 @@ pub(crate) struct Wanted {
     pub(crate) exe: Option<PathBuf>,
     /// Whether it is known to be Python; where it only may be, "not Python" is an answer and no gap.
     pub(crate) certain: bool,
+}
+
+/// Which numbers of Python frames are wanted beside the stacks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Numbers {
+    /// Files whose frames are asked, beside the main module's: ends of paths, in which `*` and `**` stand for any part.
+    pub(crate) focus: Vec<String>,
+    /// The names of variables.
+    pub(crate) locals: Vec<String>,
+}
+
+/// What was read of a process.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Read {
+    /// Its stacks.
+    pub(crate) stacks: Stacks,
+    /// The numbers that were wanted and found.
+    pub(crate) steps: Vec<Step>,
 }
 
 /// Reads Python stacks the way the settings say.
@@ -64,7 +84,7 @@ enum Source {
 /// What came of one process.
 #[derive(Debug)]
 enum Reading {
-    Stacks(Stacks),
+    Stacks(Stacks, Vec<Step>),
     NotPython,
     Gap(Gap),
 }
@@ -96,8 +116,9 @@ impl StackReaders {
     pub(crate) fn read(
         &self,
         wanted: &[Wanted],
+        numbers: &Numbers,
         deadline: Instant,
-    ) -> Vec<(ProcessId, Result<Option<Stacks>, Gap>)> {
+    ) -> Vec<(ProcessId, Result<Option<Read>, Gap>)> {
         let ids: Vec<ProcessId> = wanted.iter().map(|one| one.id).collect();
         let mut readings: HashMap<ProcessId, Reading> = match &self.source {
             Source::Off => ids
@@ -107,7 +128,7 @@ impl StackReaders {
             Source::Embedded(pool) => pool
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .read(&ids, deadline),
+                .read(&ids, numbers, deadline),
             Source::Executable(external) => external.read(wanted, deadline),
             Source::Recorded(directory) => ids
                 .iter()
@@ -148,9 +169,9 @@ impl Drop for StackReaders {
 }
 
 /// Judges a reading by whether the process was known to be Python.
-fn settle(wanted: &Wanted, reading: Reading) -> Result<Option<Stacks>, Gap> {
+fn settle(wanted: &Wanted, reading: Reading) -> Result<Option<Read>, Gap> {
     match reading {
-        Reading::Stacks(stacks) => Ok(Some(stacks)),
+        Reading::Stacks(stacks, steps) => Ok(Some(Read { stacks, steps })),
         Reading::NotPython if wanted.certain => {
             let gap = gap(wanted.id, GapCode::Unsupported);
             Err(gap.with_detail("py-spy finds no Python interpreter in it"))

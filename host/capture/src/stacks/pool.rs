@@ -10,7 +10,7 @@ use super::image;
 use super::link::{HelperProgram, Link};
 use super::own_process::{OwnProcess, Register, State};
 use super::shift::{Hung, Shift};
-use super::{Reading, gap};
+use super::{Numbers, Reading, gap};
 use crate::StackSettings;
 
 /// For how many captures a process in which a helper hung or died is left alone, unless its state changes.
@@ -62,6 +62,7 @@ impl Pool {
     pub(super) fn read(
         &mut self,
         processes: &[ProcessId],
+        numbers: &Numbers,
         deadline: Instant,
     ) -> HashMap<ProcessId, Reading> {
         self.abandoned
@@ -81,7 +82,7 @@ impl Pool {
             }
         }
         let shares = self.share_out(&asked);
-        let shifts = self.run(&shares, deadline);
+        let shifts = self.run(&shares, numbers, deadline);
         let mut trouble = None;
         for shift in shifts {
             readings.extend(shift.readings);
@@ -169,7 +170,12 @@ impl Pool {
     }
 
     /// Lets every helper that has something to read work on a thread of its own.
-    fn run(&mut self, shares: &[Vec<ProcessId>], deadline: Instant) -> Vec<Shift> {
+    fn run(
+        &mut self,
+        shares: &[Vec<ProcessId>],
+        numbers: &Numbers,
+        deadline: Instant,
+    ) -> Vec<Shift> {
         let (helper, settings, register) = (&self.helper, &self.settings, &self.register);
         std::thread::scope(|scope| {
             let running: Vec<_> = self
@@ -179,7 +185,9 @@ impl Pool {
                 .filter(|(_, share)| !share.is_empty())
                 .map(|(link, share)| {
                     let start = move |until| Link::start(helper, register, until);
-                    scope.spawn(move || Shift::work(link, share, settings, deadline, start))
+                    scope.spawn(move || {
+                        Shift::work(link, share, (settings, numbers), deadline, start)
+                    })
                 })
                 .collect();
             running

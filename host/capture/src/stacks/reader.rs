@@ -1,20 +1,20 @@
-//! The inside of a stack helper: py-spy handles that stay open between captures.
+//! The inside of a stack helper: handles that stay open between captures, of our own reader where it knows the Python and
+//! can make sense of it, else of py-spy.
 //!
 //! A handle is a PID and a few addresses, so whose it is gets checked before and after each read. Memory is read while
 //! the process runs; a torn read is repeated at once.
 
 use std::collections::{HashMap, HashSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use model::{GapCode, ProcessId};
-use py_spy::config::LockingStrategy;
-use py_spy::{Config, PythonSpy, StackTrace};
+use model::{GapCode, ProcessId, StackSourceName};
 
 use super::complaint::{Build, Complaint, remedy};
 use super::convert;
-use super::image::{Image, NoImage};
+use super::image::{Image, NoImage, Stat};
 use super::interpreter::Interpreter;
+use super::way::{Failure, Traces, Way};
 use super::wire::Outcome;
+use crate::frames::WantedNumbers;
 use crate::python;
 
 /// The first attempt and three more.
@@ -31,14 +31,18 @@ const LONGEST_BELIEF: u64 = 32;
 pub(super) struct Reader {
     handles: HashMap<ProcessId, Handle>,
     beliefs: HashMap<ProcessId, Belief>,
+    /// Until which round, and how often, our own reader could make no sense of a process.
+    distrusted: HashMap<ProcessId, (u64, u32)>,
+    numbers: WantedNumbers,
     round: u64,
+    scratch: Vec<u8>,
 }
 
 struct Handle {
     image: Image,
     interpreter: Option<Interpreter>,
     nonblocking: bool,
-    spy: PythonSpy,
+    way: Way,
 }
 
 /// That an image is not Python, or none that py-spy knows. It may still be starting, or load Python later, so it is
@@ -50,19 +54,23 @@ struct Belief {
     until_round: u64,
 }
 
-/// Why an attempt failed.
-struct Failure {
-    text: String,
-    again: bool,
-}
-
 impl Reader {
-    /// Begins a capture: forgets all processes that are not in `keep`.
-    pub(super) fn begin(&mut self, keep: &[ProcessId]) {
+    /// Begins a capture: forgets all processes that are not in `keep`. The numbers of `locals` are wanted, of the frames of
+    /// `focus` and of the main module.
+    pub(super) fn begin(&mut self, keep: &[ProcessId], locals: &[String], focus: &[String]) {
         let keep: HashSet<ProcessId> = keep.iter().copied().collect();
+        self.distrusted.retain(|process, _| keep.contains(process));
         self.handles.retain(|process, _| keep.contains(process));
         self.beliefs.retain(|process, _| keep.contains(process));
         self.round += 1;
+        if !self.numbers.is_of(locals, focus) {
+            self.numbers = WantedNumbers::new(locals, focus);
+            for handle in self.handles.values_mut() {
+                if let Way::Own(frames) = &mut handle.way {
+                    frames.forget();
+                }
+            }
+        }
     }
 
     /// Reads the stacks of `process`.
@@ -96,13 +104,7 @@ impl Reader {
             match result {
                 Ok(traces) => {
                     self.beliefs.remove(&process);
-                    return match convert::pack(process.pid, &stat, traces) {
-                        Ok(stacks) => Outcome::Traces {
-                            stacks,
-                            version: self.version(process),
-                        },
-                        Err(detail) => refused(GapCode::Failed, detail),
-                    };
+                    return self.pack(process, &stat, traces);
                 }
                 Err(why) => {
                     failure = why.text;
@@ -116,40 +118,93 @@ impl Reader {
         self.conclude(image, failure)
     }
 
-    fn attempt(&mut self, image: &Image, nonblocking: bool) -> Result<Vec<StackTrace>, Failure> {
+    fn attempt(&mut self, image: &Image, nonblocking: bool) -> Result<Traces, Failure> {
         let process = image.process;
-        let fits = self
-            .handles
-            .get(&process)
-            .is_some_and(|handle| handle.image == *image && handle.nonblocking == nonblocking);
+        let until = self.distrusted.get(&process).map(|&(until, _)| until);
+        let is_trusted_again = until.is_some_and(|until| self.round >= until);
+        let fits = self.handles.get(&process).is_some_and(|handle| {
+            handle.image == *image
+                && handle.nonblocking == nonblocking
+                && !(is_trusted_again && matches!(handle.way, Way::PySpy(_)))
+        });
         if !fits {
-            let interpreter = Interpreter::of(image);
-            if let Some(interpreter) = interpreter.as_ref().filter(|it| it.is_free_threaded) {
-                return Err(unsupported(format_args!("free-threaded {interpreter}")));
-            }
-            let spy = guarded(|| PythonSpy::new(process.pid, &config(nonblocking)))?;
-            let taken_for = (spy.version.major, spy.version.minor);
-            if let Some(interpreter) = interpreter.as_ref().filter(|it| it.series != taken_for) {
-                let words = format_args!("py-spy takes {interpreter} for {}", spy.version);
-                return Err(unsupported(words));
-            }
-            let handle = Handle {
-                image: image.clone(),
-                interpreter,
-                nonblocking,
-                spy,
-            };
+            let handle = self.open(image, nonblocking)?;
             self.handles.insert(process, handle);
         }
         let handle = self
             .handles
             .get_mut(&process)
             .expect("it is there or was just put there");
-        guarded(|| handle.spy.get_stack_traces()).map_err(|mut failure| {
-            // On an open handle anything but a refusal may be a torn read or a handle gone stale.
-            failure.again |= Complaint::of(&failure.text) != Complaint::Gap(GapCode::Denied);
-            failure
+        let read = handle.way.read(&self.numbers, &mut self.scratch);
+        read.inspect_err(|failure| {
+            if failure.is_senseless {
+                self.distrust(process);
+            }
         })
+    }
+
+    fn open(&self, image: &Image, nonblocking: bool) -> Result<Handle, Failure> {
+        let process = image.process;
+        let interpreter = Interpreter::of(image);
+        if let Some(interpreter) = interpreter.as_ref().filter(|it| it.is_free_threaded) {
+            let words = format_args!("free-threaded {interpreter}");
+            return Err(Failure::unsupported(words));
+        }
+        let until = self.distrusted.get(&process).map_or(0, |&(until, _)| until);
+        let own = match &interpreter {
+            Some(interpreter) if nonblocking && self.round >= until => {
+                Way::own(process.pid, interpreter)?
+            }
+            _ => None,
+        };
+        let way = match own {
+            Some(way) => way,
+            None => Way::py_spy(process.pid, interpreter.as_ref(), nonblocking)?,
+        };
+        Ok(Handle {
+            image: image.clone(),
+            interpreter,
+            nonblocking,
+            way,
+        })
+    }
+
+    /// Leaves a process to py-spy for 1, 2, 4 … captures.
+    fn distrust(&mut self, process: ProcessId) {
+        self.handles.remove(&process);
+        let times = self.distrusted.get(&process).map_or(0, |&(_, times)| times);
+        let captures = 2_u64.saturating_pow(times).min(LONGEST_BELIEF);
+        let until = self.round + captures;
+        self.distrusted.insert(process, (until, times + 1));
+    }
+
+    fn pack(&mut self, process: ProcessId, stat: &Stat, traces: Traces) -> Outcome {
+        let version = self.version(process);
+        match traces {
+            Traces::Own(look) => {
+                let handle = self.handles.get_mut(&process);
+                let Some(Way::Own(frames)) = handle.map(|handle| &mut handle.way) else {
+                    unreachable!("it has just read them");
+                };
+                let state = |id| frames.state(id);
+                let (stacks, numbers) = convert::pack_look(process.pid, stat, &look, state);
+                Outcome::Traces {
+                    numbers,
+                    source: StackSourceName::Own,
+                    stacks,
+                    version,
+                }
+            }
+            Traces::PySpy(traces) => match convert::pack(process.pid, stat, traces) {
+                Ok(stacks) => Outcome::Traces {
+                    numbers: Vec::new(),
+                    source: StackSourceName::Embedded,
+                    stacks,
+                    version,
+                },
+                Err(detail) => refused(GapCode::Failed, detail),
+            },
+        }
     }
 
     fn version(&self, process: ProcessId) -> Option<String> {
@@ -186,48 +241,6 @@ impl Reader {
             self.beliefs.insert(process, belief);
         }
         outcome
-    }
-}
-
-fn config(nonblocking: bool) -> Config {
-    Config {
-        blocking: if nonblocking {
-            LockingStrategy::NonBlocking
-        } else {
-            LockingStrategy::Lock
-        },
-        full_filenames: true,
-        ..Config::default()
-    }
-}
-
-/// Calls py-spy, which reads memory that may hold anything: a panic is a failure like others.
-fn guarded<T, E: std::fmt::Display>(call: impl FnOnce() -> Result<T, E>) -> Result<T, Failure> {
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => {
-            let text = format!("{error:#}"); // with the causes
-            let again = Complaint::of(&text) == Complaint::Gap(GapCode::Torn);
-            Err(Failure { text, again })
-        }
-        Err(payload) => {
-            let words = payload
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or_else(|| payload.downcast_ref::<&str>().copied())
-                .unwrap_or("no message");
-            Err(Failure {
-                text: format!("py-spy panicked: {words}"),
-                again: true,
-            })
-        }
-    }
-}
-
-fn unsupported(words: std::fmt::Arguments<'_>) -> Failure {
-    Failure {
-        text: format!("Unsupported version of Python: {words}"),
-        again: false,
     }
 }
 

@@ -21,11 +21,14 @@ pub(super) fn read(directory: &Path, process: ProcessId) -> Reading {
         Err(error) => return refused(GapCode::Failed, &error),
     };
     match serde_json::from_slice(&bytes) {
-        Ok(traces) => Reading::Stacks(Stacks {
-            source: StackSourceName::Recorded,
-            traces,
-            version: None,
-        }),
+        Ok(traces) => {
+            let stacks = Stacks {
+                source: StackSourceName::Recorded,
+                traces,
+                version: None,
+            };
+            Reading::Stacks(stacks, Vec::new())
+        }
         Err(error) => refused(GapCode::Malformed, &error),
     }
 }

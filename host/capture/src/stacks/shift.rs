@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use model::{GapCode, ProcessId, StackSourceName, Stacks};
+use model::{GapCode, ProcessId, Stacks, Step};
 
 use super::link::{Link, StartError};
 use super::own_process::{OwnProcess, State};
 use super::pipe::PipeError;
 use super::wire::{Answer, Outcome, Request};
-use super::{Reading, gap};
+use super::{Numbers, Reading, gap};
 use crate::StackSettings;
 
 /// The shortest time that a helper gets for one process, even close to the deadline.
@@ -42,7 +42,7 @@ impl Shift {
     pub(super) fn work(
         link: &mut Option<Link>,
         share: &[ProcessId],
-        settings: &StackSettings,
+        (settings, numbers): (&StackSettings, &Numbers),
         deadline: Instant,
         start: impl Fn(Instant) -> Result<Link, StartError>,
     ) -> Self {
@@ -77,7 +77,9 @@ impl Shift {
                 },
             };
             let request = Request {
+                focus: numbers.focus.clone(),
                 keep: share.to_vec(),
+                locals: numbers.locals.clone(),
                 nonblocking: settings.nonblocking,
                 processes: rest.to_vec(),
             };
@@ -190,16 +192,27 @@ fn reading(answer: Answer) -> Reading {
     let process = answer.process;
     match answer.outcome {
         Outcome::NotPython => Reading::NotPython,
-        Outcome::Traces { stacks, version } => match stacks.unpack(process.pid) {
-            Some(traces) => Reading::Stacks(Stacks {
-                source: StackSourceName::Embedded,
-                traces,
-                version,
-            }),
-            None => Reading::Gap(
-                gap(process, GapCode::Malformed).with_detail("the helper's answer makes no sense"),
-            ),
-        },
+        Outcome::Traces {
+            numbers,
+            source,
+            stacks,
+            version,
+        } => {
+            let read = stacks.unpack(process.pid).and_then(|traces| {
+                let steps = numbers.into_iter().map(|number| number.unpack(&traces));
+                let steps: Vec<Step> = steps.collect::<Option<_>>()?;
+                let stacks = Stacks {
+                    source,
+                    traces,
+                    version,
+                };
+                Some(Reading::Stacks(stacks, steps))
+            });
+            read.unwrap_or_else(|| {
+                let gap = gap(process, GapCode::Malformed);
+                Reading::Gap(gap.with_detail("the helper's answer makes no sense"))
+            })
+        }
         Outcome::Refused {
             code,
             detail,

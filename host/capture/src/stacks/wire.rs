@@ -5,12 +5,12 @@
 
 use std::io::{self, Read, Write};
 
-use model::{Frame, GapCode, ProcessId, Trace};
+use model::{Frame, GapCode, ProcessId, StackSourceName, Step, Trace};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The version of this protocol.
-pub(super) const PROTOCOL: u32 = 2;
+pub(super) const PROTOCOL: u32 = 3;
 
 /// The longest frame that is written or read, bytes.
 pub(super) const LONGEST_FRAME: usize = 64 << 20;
@@ -37,8 +37,12 @@ impl Hello {
 /// Processes to read.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Request {
+    /// Files whose frames are asked for numbers, beside the main module's.
+    pub(super) focus: Vec<String>,
     /// All that the helper keeps handles for from now on: those of this request and those that other requests name.
     pub(super) keep: Vec<ProcessId>,
+    /// Names of variables whose numbers are wanted.
+    pub(super) locals: Vec<String>,
     /// Whether to read while the process runs.
     pub(super) nonblocking: bool,
     /// What to read now, in this order.
@@ -59,6 +63,10 @@ pub(super) struct Answer {
 pub(super) enum Outcome {
     /// Its stacks.
     Traces {
+        /// Numbers of frames.
+        numbers: Vec<PackedNumber>,
+        /// Who read them.
+        source: StackSourceName,
         /// The stacks.
         stacks: Packed,
         /// The version of the interpreter, where its memory tells.
@@ -108,6 +116,35 @@ pub(super) struct PackedThread {
     pub(super) owns_gil: bool,
     pub(super) thread_id: u64,
     pub(super) thread_name: Option<String>,
+}
+
+/// A number of a frame.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct PackedNumber {
+    /// The index of the thread.
+    pub(super) thread: u32,
+    /// The index of the frame in the thread.
+    pub(super) frame: u32,
+    /// The name of the variable.
+    pub(super) name: String,
+    /// What it holds.
+    pub(super) value: serde_json::Number,
+}
+
+impl PackedNumber {
+    /// Returns it with what `traces` tell of its frame; nothing when an index leads nowhere.
+    pub(super) fn unpack(self, traces: &[Trace]) -> Option<Step> {
+        let thread = at(traces, self.thread)?;
+        let frame = at(&thread.frames, self.frame)?;
+        Some(Step {
+            file: frame.filename.clone(),
+            function: frame.name.clone(),
+            line: frame.line,
+            name: self.name,
+            thread_id: thread.os_thread_id,
+            value: self.value,
+        })
+    }
 }
 
 impl Packed {
@@ -219,6 +256,8 @@ mod tests {
         let process = "7:8".parse().unwrap();
         let answer = Answer {
             outcome: Outcome::Traces {
+                numbers: Vec::new(),
+                source: StackSourceName::Own,
                 stacks: packed(),
                 version: Some("3.11.7".into()),
             },
@@ -229,7 +268,9 @@ mod tests {
         let back: Answer = read(&mut bytes.as_slice()).unwrap();
         let Outcome::Traces {
             stacks: packed,
+            source: StackSourceName::Own,
             version: Some(_),
+            ..
         } = back.outcome
         else {
             panic!("{back:?}")
@@ -251,6 +292,21 @@ mod tests {
         let mut wrong = packed();
         wrong.frames[0].0 = 2;
         assert_eq!(wrong.unpack(7), None);
+    }
+
+    #[test]
+    fn a_number_comes_with_its_frame_or_not_at_all() {
+        let traces = packed().unpack(7).unwrap();
+        let mut number = PackedNumber {
+            thread: 0,
+            frame: 1,
+            name: "i".into(),
+            value: 5.into(),
+        };
+        let step = number.clone().unpack(&traces).unwrap();
+        assert_eq!((step.function.as_str(), step.line), ("step", 42));
+        number.frame = 2;
+        assert_eq!(number.unpack(&traces), None);
     }
 
     #[test]

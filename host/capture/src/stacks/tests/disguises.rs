@@ -193,11 +193,8 @@ fn an_interpreter_inside_of_another_program_is_read() {
         );
         let mut command = Command::new(program);
         command.env("PYTHONHOME", prefix);
-        let workload = Workload::start_command(command, SCRIPT);
-        let gap = read_one(&readers, workload.id).unwrap_err();
-        assert_eq!(gap.code, GapCode::Unsupported);
-        let detail = gap.detail.unwrap();
-        assert!(detail.contains("for 3.8.3"), "{detail}");
+        // py-spy would take it for 3.8.3.
+        assert_read(&readers, &Workload::start_command(command, SCRIPT), &python);
     }
     if count == 0 {
         skipped("no Python here has a library to embed");
@@ -271,8 +268,7 @@ fn read_one_if_sure(id: ProcessId, certain: bool) -> super::Read {
         certain,
         ..super::wanted(id)
     };
-    let deadline = std::time::Instant::now() + super::PATIENCE;
-    embedded().read(&[wanted], deadline).remove(0).1
+    super::read_all(&embedded(), &[wanted]).remove(0).1
 }
 
 #[test]

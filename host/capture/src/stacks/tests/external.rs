@@ -115,7 +115,7 @@ fn a_missing_program_is_passed_over_for_the_one_beside_the_interpreter_then_path
             exe,
             ..wanted("7:1".parse().unwrap())
         };
-        let mut read = readers.read(&[wanted], Instant::now() + super::PATIENCE);
+        let mut read = super::read_all(&readers, &[wanted]);
         let stacks = read.remove(0).1.unwrap().unwrap();
         stacks.traces[0].thread_name.clone().map(PathBuf::from)
     };

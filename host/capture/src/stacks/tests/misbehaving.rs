@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use super::workload::{Workload, pythons};
 use super::{PATIENCE, Read, code, settings, wanted};
-use crate::stacks::StackReaders;
+use crate::stacks::{Numbers, StackReaders};
 use crate::{StackSettings, StackSource};
 
 /// Speaks the protocol, and does `DEED` when it comes to the process `PID`. Others get empty stacks.
@@ -22,7 +22,7 @@ def say(message):
     sink.write(struct.pack("<I", len(text)) + text)
     sink.flush()
 
-say({"protocol": 2, "version": "VERSION"})
+say({"protocol": 3, "version": "VERSION"})
 while True:
     start = source.read(4)
     if len(start) < 4:
@@ -75,9 +75,13 @@ fn bad(deed: &str, pid: i32) -> Bad {
 
 fn read(bad: &Bad, ids: &[ProcessId], time: Duration) -> Vec<Read> {
     let wanted: Vec<_> = ids.iter().map(|&id| wanted(id)).collect();
-    let read = bad.readers.read(&wanted, Instant::now() + time);
+    let read = bad
+        .readers
+        .read(&wanted, &Numbers::default(), Instant::now() + time);
     assert!(read.iter().map(|(id, _)| id).eq(ids));
-    read.into_iter().map(|(_, read)| read).collect()
+    read.into_iter()
+        .map(|(_, read)| read.map(|read| read.map(|read| read.stacks)))
+        .collect()
 }
 
 fn three() -> (Workload, Vec<ProcessId>) {

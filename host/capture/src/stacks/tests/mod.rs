@@ -3,6 +3,7 @@
 mod disguises;
 mod embedded;
 mod external;
+mod frames;
 mod misbehaving;
 mod traced;
 mod workload;
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use model::{Gap, GapCode, ProcessId, Stacks};
 
-use super::{StackReaders, Wanted};
+use super::{Numbers, StackReaders, Wanted};
 use crate::{StackSettings, StackSource};
 
 /// How long anything may take that is expected to happen.
@@ -59,11 +60,18 @@ fn wanted(id: ProcessId) -> Wanted {
 }
 
 fn read_one(readers: &StackReaders, id: ProcessId) -> Read {
-    let mut read = readers.read(&[wanted(id)], Instant::now() + PATIENCE);
+    let mut read = read_all(readers, &[wanted(id)]);
     assert_eq!(read.len(), 1);
     let (read_id, result) = read.remove(0);
     assert_eq!(read_id, id);
     result
+}
+
+fn read_all(readers: &StackReaders, wanted: &[Wanted]) -> Vec<(ProcessId, Read)> {
+    let read = readers.read(wanted, &Numbers::default(), Instant::now() + PATIENCE);
+    read.into_iter()
+        .map(|(id, read)| (id, read.map(|read| read.map(|read| read.stacks))))
+        .collect()
 }
 
 fn code(read: &Read) -> GapCode {
@@ -105,7 +113,7 @@ fn with_the_source_off_a_known_python_is_a_gap_and_a_stranger_is_none() {
         certain: false,
         ..wanted(id)
     };
-    let read = readers.read(&[maybe], Instant::now());
+    let read = read_all(&readers, &[maybe]);
     assert_eq!(read, [(id, Ok(None))]);
 }
 
