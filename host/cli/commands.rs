@@ -24,9 +24,16 @@ pub(crate) struct World {
 
 /// Runs the command that `arguments` name.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    if matches!(arguments.command, Command::StackHelper) {
-        capture::stack_helper(std::io::stdin(), std::io::stdout());
-        return Ok(Outcome::Well);
+    match arguments.command {
+        Command::MemoryHelper => {
+            capture::memory_helper(std::io::stdin(), std::io::stdout());
+            return Ok(Outcome::Well);
+        }
+        Command::StackHelper => {
+            capture::stack_helper(std::io::stdin(), std::io::stdout());
+            return Ok(Outcome::Well);
+        }
+        _ => {}
     }
     ui::start_logging();
     let world = World {
@@ -43,6 +50,6 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::Config(args) => config::run(&args, &world),
         Command::Debug(args) => debug::run(&args, &world),
         Command::Doctor(args) => doctor::run(&args, &world),
-        Command::StackHelper => Ok(Outcome::Well),
+        Command::MemoryHelper | Command::StackHelper => Ok(Outcome::Well),
     }
 }

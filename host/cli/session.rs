@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
-use capture::{Machine, Options, Scope, StackSettings, StackSource};
+use capture::{HelperProgram, Machine, Options, Scope, StackSettings, StackSource};
 use model::{ProcessId, Task};
 use plugin::{About, ComponentSource, Entry, Plugins};
 use store::{Location, Place, SpoolSettings, Store, Summary, Writer};
@@ -227,16 +227,21 @@ pub(crate) fn machine(look: &LookArgs, loaded: &Loaded) -> Machine {
         nonblocking: choices.nonblocking,
         max_parallel: usize::from(choices.max_parallel.get()),
     };
-    if look.proc_root.is_none() && look.cgroup_root.is_none() {
-        return Machine::local(stacks);
-    }
     let root =
         |option: &Option<PathBuf>, default: &str| option.clone().unwrap_or_else(|| default.into());
-    Machine::at(
-        root(&look.proc_root, "/proc"),
-        root(&look.cgroup_root, "/sys/fs/cgroup"),
-        stacks,
-    )
+    let machine = if look.proc_root.is_none() && look.cgroup_root.is_none() {
+        Machine::local(stacks)
+    } else {
+        Machine::at(
+            root(&look.proc_root, "/proc"),
+            root(&look.cgroup_root, "/sys/fs/cgroup"),
+            stacks,
+        )
+    };
+    machine.with_memory_helper(HelperProgram {
+        program: PathBuf::from("/proc/self/exe"),
+        arguments: vec!["memory-helper".into()],
+    })
 }
 
 /// Returns the enrichers that the settings ask for: the default one, and the entries, which add or replace by name.

@@ -131,13 +131,20 @@ fn images(
     targets: &Targets,
 ) -> (Vec<Image>, BTreeMap<ProcessId, Gap>) {
     machine.sights.keep(&targets.processes);
+    machine.execs.keep(&targets.processes);
     let Chosen { now, later } = shared_memory(machine, options, targets);
     let asked = Asked {
         known: machine.sights.known(),
+        names: options.environment.clone(),
         rollups: now,
     };
-    let images = &machine.images;
-    let images = images.read(&machine.proc, &targets.processes, &asked);
+    let Machine {
+        images,
+        memory,
+        proc,
+        ..
+    } = machine;
+    let images = images.read(memory, proc, &targets.processes, &asked);
     (images, later)
 }
 
@@ -228,7 +235,7 @@ fn complete(snapshot: &mut Snapshot, machine: &Machine, targets: &Targets) {
     machine_facts::complete(snapshot);
     rights::name_rights(&mut snapshot.gaps);
     let capture = &mut snapshot.capture;
-    let helpers = machine.stacks.helper_pids();
+    let helpers = machine.helper_pids();
     let used = CpuClocks::read(&helpers).since(&targets.clocks);
     let duration = targets.began.elapsed();
     capture.completed_at = capture.started_at.after(duration);

@@ -35,7 +35,7 @@ pub struct Targets {
 /// Finds the living processes of `scope`, which remembers them. The error says that none is left.
 pub fn discover(machine: &Machine, scope: &mut Scope) -> Result<Targets, CaptureError> {
     let began = Instant::now();
-    let clocks = CpuClocks::read(&machine.stacks.helper_pids());
+    let clocks = CpuClocks::read(&machine.helper_pids());
     let mut gaps = Vec::new();
     let mut family = Family::of(machine).map_err(|source| CaptureError::Unreadable {
         path: machine.proc.clone(),

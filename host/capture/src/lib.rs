@@ -15,6 +15,7 @@ mod capture;
 mod command_line;
 mod cost;
 mod elf;
+mod execs;
 mod image;
 mod process;
 mod process_facts;
@@ -34,6 +35,8 @@ mod hierarchy;
 mod ipc;
 mod machine_facts;
 
+mod helper;
+mod memory;
 mod stacks;
 
 mod record;
@@ -51,7 +54,9 @@ mod tests;
 pub use capture::{Moment, Options, capture};
 pub use discover::{Targets, discover};
 pub use error::CaptureError;
+pub use helper::HelperProgram;
 pub use machine::Machine;
+pub use memory::memory_helper;
 pub use record::record;
 pub use rights::{
     OwnRights, ProcessRights, Remedy, Right, RightName, RightState, Rights, try_rights,

@@ -1,4 +1,4 @@
-//! Where we look: a machine as its proc and cgroup roots, and the helpers that read Python stacks there.
+//! Where we look: a machine as its proc and cgroup roots, and the helpers that read there.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,13 @@ use std::time::Duration;
 use model::{GapCode, ProcessId};
 
 use crate::error::{CaptureError, gap_code, malformed};
+use crate::execs::Execs;
 use crate::filesystem::Asker;
+use crate::helper::HelperProgram;
 use crate::hierarchy::{self, Hierarchy};
 use crate::image::ImageReader;
 use crate::ipc::IpcReader;
+use crate::memory::MemoryReader;
 use crate::proc::{Reader, stat};
 use crate::sight::Sights;
 use crate::stack_settings::StackSettings;
@@ -22,9 +25,11 @@ use crate::turns::Turns;
 #[derive(Debug)]
 pub struct Machine {
     pub(crate) clock_ticks_per_second: u64,
+    pub(crate) execs: Execs,
     pub(crate) file_systems: Asker,
     pub(crate) images: ImageReader,
     pub(crate) ipc: IpcReader,
+    pub(crate) memory: MemoryReader,
     pub(crate) page_size_bytes: u64,
     pub(crate) proc: PathBuf,
     pub(crate) shared_memory: PathBuf,
@@ -49,9 +54,11 @@ impl Machine {
         let page_size = rustix::param::page_size();
         Self {
             clock_ticks_per_second: rustix::param::clock_ticks_per_second(),
+            execs: Execs::default(),
             file_systems: Asker::default(),
             images: ImageReader::default(),
             ipc: IpcReader::default(),
+            memory: MemoryReader::default(),
             page_size_bytes: u64::try_from(page_size).expect("a page is smaller than 2^64 bytes"),
             proc,
             shared_memory: "/dev/shm".into(),
@@ -70,6 +77,15 @@ impl Machine {
     #[must_use]
     pub fn with_shared_memory(mut self, path: PathBuf) -> Self {
         self.shared_memory = path;
+        self
+    }
+
+    /// Returns this machine with what can block read by helpers that are started with `program`: its hidden command calls
+    /// [`crate::memory_helper`]. Without it such files are read in place, which is for machines whose files cannot block:
+    /// recorded ones.
+    #[must_use]
+    pub fn with_memory_helper(mut self, program: HelperProgram) -> Self {
+        self.memory = MemoryReader::with_helper(program);
         self
     }
 
@@ -103,6 +119,7 @@ impl Machine {
     /// Ends the helper processes, within about a second.
     pub fn close(&mut self) {
         self.stacks.close();
+        self.memory.close();
     }
 
     /// Our own PID as this proc root numbers it; none where it does not know us.
@@ -113,8 +130,17 @@ impl Machine {
 
     /// The PIDs that are not the task's whoever their parent is: our own and our helpers'.
     pub(crate) fn our_pids(&self) -> BTreeSet<i32> {
-        let helpers = self.stacks.helper_pids();
-        self.own_pid().into_iter().chain(helpers).collect()
+        self.own_pid()
+            .into_iter()
+            .chain(self.helper_pids())
+            .collect()
+    }
+
+    /// The PIDs of all our helpers that may still be there.
+    pub(crate) fn helper_pids(&self) -> Vec<i32> {
+        let mut pids = self.stacks.helper_pids();
+        pids.extend(self.memory.helper_pids());
+        pids
     }
 
     /// Where cgroups are mounted.

@@ -1,7 +1,7 @@
 //! Python stacks of other processes, and why there are none.
 //!
 //! Whatever can hang runs in another process that can be given up: py-spy as a library in stack helpers of our own
-//! (`pool`, `link`, `shift`; their inside is `helper`, `reader`), or an external py-spy (`executable`).
+//! (`pool`, `shift`, and `crate::helper`; their inside is `helper`, `reader`), or an external py-spy (`executable`).
 
 mod complaint;
 mod convert;
@@ -9,9 +9,6 @@ mod executable;
 mod helper;
 mod image;
 mod interpreter;
-mod link;
-mod own_process;
-mod pipe;
 mod pool;
 mod reader;
 mod recorded;
@@ -28,11 +25,11 @@ use std::time::Instant;
 
 use model::{Gap, GapCode, ProcessId, Stacks};
 
+use crate::helper::HelperProgram;
+use crate::helper::own_process::Register;
 use crate::{StackSettings, StackSource};
 use executable::External;
 pub use helper::stack_helper;
-use link::HelperProgram;
-use own_process::Register;
 use pool::Pool;
 
 /// A process whose stacks are wanted.

@@ -1,23 +1,17 @@
-//! What is asked of one process, in an order that puts what explains a wait first.
+//! What is asked of the descriptors of one process: pipes first, which explain waits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::time::Instant;
 
 use model::{PipeEnd, PipeFacts, ProcessId};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::{Answer, PipeRequest, Request, pipe, words};
-use crate::ipc::mappings;
+use super::{Answer, PipeRequest, Request, pipe};
 use crate::proc::reader::open_process;
 use crate::proc::{Reader, stat};
-
-/// More than this of a `maps` file is not searched.
-const MAPS_LIMIT: usize = 8 << 20;
 
 /// What a descriptor is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +24,6 @@ pub(in crate::ipc) struct FileFacts {
 /// Asks processes one after the other.
 pub(super) struct Probed {
     fifos: BTreeSet<u64>,
-    maps_until: Instant,
     proc: PathBuf,
     reader: Reader,
 }
@@ -43,10 +36,9 @@ struct Target<'a> {
 }
 
 impl Probed {
-    pub(super) fn new(proc: PathBuf, maps_until: Instant) -> Self {
+    pub(super) fn new(proc: PathBuf) -> Self {
         Self {
             fifos: BTreeSet::new(),
-            maps_until,
             proc,
             reader: Reader::new(),
         }
@@ -73,7 +65,6 @@ impl Probed {
         if !self.is_same(&target) {
             return;
         }
-        self.words(&target, &request.words, &begin, &answer);
         for &wanted in &request.pipes {
             begin("pipe");
             let facts = pipe_of(&target, wanted);
@@ -83,31 +74,6 @@ impl Probed {
             begin("file");
             let file = self.file(&target, fd, end);
             answer(Answer::File(fd, file));
-        }
-        if request.maps {
-            begin("maps");
-            answer(Answer::Maps(self.maps(target.directory)));
-        }
-    }
-
-    /// The call takes a PID: the words are of this process only if it is there after the reads as well.
-    fn words(
-        &mut self,
-        target: &Target<'_>,
-        addresses: &[u64],
-        begin: &impl Fn(&'static str),
-        answer: &impl Fn(Answer),
-    ) {
-        let mut read = BTreeMap::new();
-        for &address in addresses {
-            begin("futex");
-            let words = words::read(target.id.pid, target.directory, address);
-            read.insert(address, words);
-        }
-        if !read.is_empty() && self.lives(target) {
-            for (address, words) in read {
-                answer(Answer::Word(address, words));
-            }
         }
     }
 
@@ -141,29 +107,10 @@ impl Probed {
         Ok((facts, Some(fullness)))
     }
 
-    fn maps(&mut self, directory: BorrowedFd<'_>) -> Option<io::Result<Vec<mappings::Mapping>>> {
-        if Instant::now() > self.maps_until {
-            return None;
-        }
-        let content = self.reader.read_up_to(directory, "maps", MAPS_LIMIT);
-        Some(content.map(|(content, _)| mappings::parse(content)))
-    }
-
     fn is_same(&mut self, target: &Target<'_>) -> bool {
         let stat = self.reader.read(target.directory, "stat").ok();
         let stat = stat.and_then(stat::parse);
         stat.is_some_and(|stat| stat.start_time_ticks == target.id.start_time_ticks)
-    }
-    fn lives(&mut self, target: &Target<'_>) -> bool {
-        let Ok(pidfd) = &target.pidfd else {
-            return self.is_same(target);
-        };
-        let mut polled = [PollFd::new(pidfd, PollFlags::IN)];
-        let at_once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        poll(&mut polled, Some(&at_once)).is_ok_and(|ended| ended == 0)
     }
 }
 

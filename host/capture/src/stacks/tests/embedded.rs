@@ -9,6 +9,7 @@ use rustix::process::Signal;
 
 use super::workload::{HANGING_SCRIPT, RESTLESS_SCRIPT, Workload, pythons, version};
 use super::{PATIENCE, code, embedded, eventually, helper_program, read_one, settings, wanted};
+use crate::helper::frame;
 use crate::stacks::{StackReaders, Wanted, image, wire};
 use crate::{StackSettings, StackSource};
 
@@ -179,8 +180,9 @@ fn a_helper_ends_with_its_collector_even_in_the_middle_of_a_read() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let hello: wire::Hello = wire::read(helper.stdout.as_mut().unwrap()).unwrap();
-    assert_eq!(hello, wire::Hello::ours());
+    let hello = frame::read_payload(helper.stdout.as_mut().unwrap()).unwrap();
+    let hello: frame::Hello = frame::decode(&hello).unwrap();
+    assert_eq!(hello, frame::Hello::of(wire::PROTOCOL));
     let request = wire::Request {
         keep: vec![hanging.id],
         nonblocking: true,
@@ -261,7 +263,7 @@ fn a_process_of_somebody_else_is_denied_with_a_remedy() {
 fn a_program_that_is_no_helper_is_one_gap_for_each_process() {
     for (program, words) in [
         ("/nowhere/at/all", "cannot start /nowhere/at/all"),
-        ("/bin/true", "is no stack helper"),
+        ("/bin/true", "is no helper"),
     ] {
         let readers = StackReaders::new(settings(StackSource::Embedded {
             helper: program.into(),

@@ -1,4 +1,4 @@
-//! Processes that we start ourselves (stack helpers, external py-spy) and must be able to end within a bounded time.
+//! Processes that we start ourselves (helpers, external py-spy) and must be able to end within a bounded time.
 //!
 //! The program around this crate may reap every child with `waitpid(-1)`, so the standard library's `kill` and `wait`
 //! are of no use here: a kill goes through a pidfd, which never names a stranger, and a child that somebody else has
@@ -22,13 +22,16 @@ use rustix::process::{
 
 use super::pipe;
 
+/// How long a process may take to die of SIGKILL before it is left behind.
+const DYING: Duration = Duration::from_millis(200);
+
 /// The PIDs of all processes of ours that may still be there.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Register(Arc<Mutex<BTreeSet<i32>>>);
+pub(crate) struct Register(Arc<Mutex<BTreeSet<i32>>>);
 
 impl Register {
     /// Returns the PIDs in ascending order.
-    pub(super) fn pids(&self) -> Vec<i32> {
+    pub(crate) fn pids(&self) -> Vec<i32> {
         self.lock().iter().copied().collect()
     }
 
@@ -39,7 +42,7 @@ impl Register {
 
 /// How a process of ours stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(crate) enum State {
     /// It has not ended.
     Alive,
     /// It exited with this code.
@@ -53,7 +56,7 @@ pub(super) enum State {
 /// One process of ours, in a process group of its own so that Ctrl-C at a terminal does not reach it. Dropping it
 /// kills it.
 #[derive(Debug)]
-pub(super) struct OwnProcess {
+pub(crate) struct OwnProcess {
     pid: Pid,
     /// Absent on kernels before 5.3.
     pidfd: Option<OwnedFd>,
@@ -64,7 +67,7 @@ pub(super) struct OwnProcess {
 
 impl OwnProcess {
     /// Starts `command`; the pipes that it asks for are in the returned `Child`, which is good for nothing else.
-    pub(super) fn start(command: &mut Command, register: &Register) -> io::Result<(Self, Child)> {
+    pub(crate) fn start(command: &mut Command, register: &Register) -> io::Result<(Self, Child)> {
         // Held until the PID is in the register: discovery must never take our process for one of the task's.
         let mut pids = register.lock();
         // No `pre_exec`: with it the standard library would wait for a child that could not exec.
@@ -81,13 +84,18 @@ impl OwnProcess {
         Ok((process, child))
     }
 
+    /// Returns its PID.
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid.as_raw_pid()
+    }
+
     /// A descriptor that becomes readable when the process ends.
-    pub(super) fn pidfd(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn pidfd(&self) -> Option<BorrowedFd<'_>> {
         self.pidfd.as_ref().map(AsFd::as_fd)
     }
 
     /// Kills it and what it started in its group, without waiting.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         if self.state(Duration::ZERO) != State::Alive {
             return;
         }
@@ -100,7 +108,7 @@ impl OwnProcess {
     }
 
     /// Returns how it stands, after waiting at most `patience` for its end; reaps it if nobody else did.
-    pub(super) fn state(&self, patience: Duration) -> State {
+    pub(crate) fn state(&self, patience: Duration) -> State {
         if self.known.get() != State::Alive {
             return self.known.get();
         }
@@ -144,10 +152,24 @@ impl OwnProcess {
     }
 }
 
+/// Kills all `processes` and waits once for all of them; what does not die is left behind.
+pub(crate) fn end_all(processes: Vec<OwnProcess>) {
+    for process in &processes {
+        process.kill();
+    }
+    let until = Instant::now() + DYING;
+    for process in processes {
+        if process.state(until.saturating_duration_since(Instant::now())) == State::Alive {
+            // Its drop is not to wait again.
+            process.known.set(State::Ended);
+        }
+    }
+}
+
 impl Drop for OwnProcess {
     fn drop(&mut self) {
         self.kill();
-        self.state(Duration::from_millis(200));
+        self.state(DYING);
     }
 }
 

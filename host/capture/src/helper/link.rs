@@ -1,27 +1,20 @@
-//! The collector's end of one stack helper.
+//! The collector's end of one helper.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::HelperProgram;
+use super::frame::{self, Hello};
 use super::own_process::{OwnProcess, Register, State};
 use super::pipe::{self, Frames, PipeError};
-use super::wire::{self, Answer, Hello, Request};
 
 /// How long a helper may take to die of SIGKILL before it is left behind.
 const DYING: Duration = Duration::from_millis(200);
 
-/// What starts a helper.
-#[derive(Clone, Debug)]
-pub(super) struct HelperProgram {
-    pub(super) program: PathBuf,
-    pub(super) arguments: Vec<OsString>,
-}
-
 /// A running helper.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(crate) struct Link {
     input: ChildStdin,
     output: Frames<ChildStdout>,
     process: OwnProcess,
@@ -29,7 +22,7 @@ pub(super) struct Link {
 
 /// Why there is no helper.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum StartError {
+pub(crate) enum StartError {
     /// The program could not be started.
     #[error("cannot start {program}: {source}")]
     Start {
@@ -37,10 +30,10 @@ pub(super) enum StartError {
         source: std::io::Error,
     },
     /// It was started and is no helper.
-    #[error("{program} is no stack helper: {source}")]
+    #[error("{program} is no helper: {source}")]
     Greeting { program: PathBuf, source: PipeError },
     /// It is one of another build.
-    #[error("{program} is a stack helper of version {version} (protocol {protocol})")]
+    #[error("{program} is a helper of version {version} (protocol {protocol})")]
     Other {
         program: PathBuf,
         version: String,
@@ -50,7 +43,7 @@ pub(super) enum StartError {
 
 impl StartError {
     /// Returns whether it did not greet in time, as on a busy machine.
-    pub(super) fn was_slow(&self) -> bool {
+    pub(crate) fn was_slow(&self) -> bool {
         matches!(
             self,
             Self::Greeting {
@@ -62,10 +55,11 @@ impl StartError {
 }
 
 impl Link {
-    /// Starts a helper and waits for its greeting.
-    pub(super) fn start(
+    /// Starts a helper that speaks `protocol`, and waits for its greeting.
+    pub(crate) fn start(
         helper: &HelperProgram,
         register: &Register,
+        protocol: u32,
         until: Instant,
     ) -> Result<Self, StartError> {
         let program = || helper.program.clone();
@@ -92,12 +86,13 @@ impl Link {
         };
         let hello = link
             .output
-            .next::<Hello>(until)
+            .next(until)
+            .and_then(|payload| Ok(frame::decode::<Hello>(&payload)?))
             .map_err(|source| StartError::Greeting {
                 program: program(),
                 source,
             })?;
-        if hello != Hello::ours() {
+        if hello != Hello::of(protocol) {
             return Err(StartError::Other {
                 program: program(),
                 version: hello.version,
@@ -108,27 +103,32 @@ impl Link {
     }
 
     /// Returns whether the helper is still there.
-    pub(super) fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         self.process.state(Duration::ZERO) == State::Alive
     }
 
-    /// Sends a request.
-    pub(super) fn ask(&mut self, request: &Request, until: Instant) -> Result<(), PipeError> {
-        pipe::write_all(&self.input, &wire::encode(request)?, until)
+    /// Returns its PID.
+    pub(crate) fn pid(&self) -> i32 {
+        self.process.pid()
     }
 
-    /// Receives the next answer.
-    pub(super) fn answer(&mut self, until: Instant) -> Result<Answer, PipeError> {
+    /// Sends a request, which is a whole frame.
+    pub(crate) fn ask(&mut self, frame: &[u8], until: Instant) -> Result<(), PipeError> {
+        pipe::write_all(&self.input, frame, until)
+    }
+
+    /// Returns the payload of the next answer.
+    pub(crate) fn answer(&mut self, until: Instant) -> Result<Vec<u8>, PipeError> {
         self.output.next(until)
     }
 
     /// Lets it end by itself: closes its input.
-    pub(super) fn close(self) -> OwnProcess {
+    pub(crate) fn close(self) -> OwnProcess {
         self.process
     }
 
     /// Kills it. Returns how it ended, and itself if it would not die.
-    pub(super) fn kill(self) -> (State, Option<OwnProcess>) {
+    pub(crate) fn kill(self) -> (State, Option<OwnProcess>) {
         let ended = self.process.state(Duration::from_millis(20));
         if ended != State::Alive {
             return (ended, None);
