@@ -27,7 +27,7 @@ const OURS: [(&str, &[&str]); 7] = [
 ];
 
 /// Dependencies that have an owner, and who else may name them.
-const OWNED: [(&str, &[&str]); 16] = [
+const OWNED: [(&str, &[&str]); 17] = [
     ("anyhow", &["taskscope"]),
     ("bytesize", &["taskscope"]),
     ("clap", &["taskscope"]),
@@ -35,6 +35,7 @@ const OWNED: [(&str, &[&str]); 16] = [
     ("jiff", &["taskscope-model", "taskscope"]),
     ("nix", &["taskscope-supervise", "taskscope-capture"]),
     ("opendal", &["taskscope-store"]),
+    ("postcard", &["taskscope-capture"]),
     ("procfs", &["taskscope-capture"]),
     ("py-spy", &["taskscope-capture"]),
     ("regex", &["taskscope-capture", "taskscope"]),

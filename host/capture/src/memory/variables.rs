@@ -224,6 +224,7 @@ fn address(start: u64, offset: usize) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn the_first_byte_of_a_file_is_where_its_offset_is_zero() {
@@ -233,6 +234,13 @@ mod tests {
             ("/lib/my libc.so.6".to_owned(), 0x7f00_0000_5000),
         ];
         assert_eq!(first_bytes(maps), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = first_bytes(&[&bytes[..], b" /lib/libc.so.6"].concat());
+        }
     }
 
     #[test]

@@ -165,6 +165,7 @@ fn no_message(error: postcard::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn bytes_take_their_own_length_and_come_back_whole() {
@@ -213,5 +214,12 @@ mod tests {
     fn garbage_is_an_error() {
         assert!(pieces(&[0xff; 40]).is_err());
         assert!(decode(&[0xff; 40]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = (pieces(&bytes), decode(&bytes));
+        }
     }
 }
