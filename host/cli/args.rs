@@ -39,6 +39,9 @@ pub(crate) enum Command {
     Doctor(doctor::DoctorArgs),
     #[command(hide = true)]
     Debug(debug::DebugArgs),
+    /// Read the memory of processes for a collector
+    #[command(hide = true)]
+    MemoryHelper,
     /// Read Python stacks for a collector
     #[command(hide = true)]
     StackHelper,

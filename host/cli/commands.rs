@@ -24,14 +24,17 @@ pub(crate) struct World {
 
 /// Runs the command that `arguments` name.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    if matches!(arguments.command, Command::StackHelper) {
-        capture::stack_helper(std::io::stdin(), std::io::stdout());
-        return Ok(Outcome::Well);
+    let (input, output) = (std::io::stdin(), std::io::stdout());
+    match arguments.command {
+        Command::GpuHelper => drop(capture::gpu_helper(input, output)),
+        Command::MemoryHelper => drop(capture::memory_helper(input, output)),
+        Command::StackHelper => drop(capture::stack_helper(input, output)),
+        _ => return run_here(arguments),
     }
-    if matches!(arguments.command, Command::GpuHelper) {
-        capture::gpu_helper(std::io::stdin(), std::io::stdout());
-        return Ok(Outcome::Well);
-    }
+    Ok(Outcome::Well)
+}
+
+fn run_here(arguments: Arguments) -> anyhow::Result<Outcome> {
     ui::start_logging();
     let world = World {
         clock: arguments.now.map_or(Clock::System, Clock::Fixed),
@@ -47,6 +50,6 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::Config(args) => config::run(&args, &world),
         Command::Debug(args) => debug::run(&args, &world),
         Command::Doctor(args) => doctor::run(&args, &world),
-        Command::GpuHelper | Command::StackHelper => Ok(Outcome::Well),
+        Command::GpuHelper | Command::MemoryHelper | Command::StackHelper => Ok(Outcome::Well),
     }
 }

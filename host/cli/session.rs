@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
-use capture::{GpuSettings, Machine, Options, Scope, StackSettings, StackSource};
+use capture::{GpuSettings, HelperProgram, Machine, Options, Scope, StackSettings, StackSource};
 use model::{Detail, ProcessId, Task};
 use plugin::{About, Plugins};
 use store::{Location, Place, SpoolSettings, Store, Summary, Writer};
@@ -249,22 +249,28 @@ pub(crate) fn machine(look: &LookArgs, loaded: &Loaded) -> Machine {
         nonblocking: choices.nonblocking,
         max_parallel: usize::from(choices.max_parallel.get()),
     };
-    let gpus = GpuSettings {
-        helper: PathBuf::from("/proc/self/exe"),
-        arguments: vec!["gpu-helper".into()],
-        library: None,
-    };
-    if look.proc_root.is_none() && look.cgroup_root.is_none() {
-        return Machine::local(stacks).with_gpus(gpus);
-    }
     let root =
         |option: &Option<PathBuf>, default: &str| option.clone().unwrap_or_else(|| default.into());
-    Machine::at(
-        root(&look.proc_root, "/proc"),
-        root(&look.cgroup_root, "/sys/fs/cgroup"),
-        stacks,
-    )
-    .with_gpus(gpus)
+    let machine = if look.proc_root.is_none() && look.cgroup_root.is_none() {
+        Machine::local(stacks)
+    } else {
+        Machine::at(
+            root(&look.proc_root, "/proc"),
+            root(&look.cgroup_root, "/sys/fs/cgroup"),
+            stacks,
+        )
+    };
+    let helper = PathBuf::from("/proc/self/exe");
+    machine
+        .with_gpus(GpuSettings {
+            helper: helper.clone(),
+            arguments: vec!["gpu-helper".into()],
+            library: None,
+        })
+        .with_memory_helper(HelperProgram {
+            program: helper,
+            arguments: vec!["memory-helper".into()],
+        })
 }
 
 /// The parts of a line while its store is not open yet.

@@ -27,7 +27,7 @@ const OURS: [(&str, &[&str]); 7] = [
 ];
 
 /// Dependencies that have an owner, and who else may name them.
-const OWNED: [(&str, &[&str]); 17] = [
+const OWNED: [(&str, &[&str]); 18] = [
     ("anyhow", &["taskscope"]),
     ("bytesize", &["taskscope"]),
     ("clap", &["taskscope"]),
@@ -36,6 +36,7 @@ const OWNED: [(&str, &[&str]); 17] = [
     ("nix", &["taskscope-supervise", "taskscope-capture"]),
     ("nvml-wrapper", &["taskscope-capture"]),
     ("opendal", &["taskscope-store"]),
+    ("postcard", &["taskscope-capture"]),
     ("procfs", &["taskscope-capture"]),
     ("py-spy", &["taskscope-capture"]),
     ("regex", &["taskscope-capture", "taskscope"]),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use testkit::{DEADLINE, PythonJob, newest_python, process_exists, wait_until};
 
-use crate::support::sandbox;
+use crate::support::{sandbox, wait_for_snapshot, wait_for_stored};
 
 /// How often what depends on the instant is tried; this variable says otherwise.
 const REPETITIONS: u64 = 20;
@@ -136,5 +136,60 @@ fn nobody_is_seen_to_trace_the_task_while_it_is_captured() {
     assert!(looks > 100, "{looks}");
     running.signal(15);
     running.wait(DEADLINE).success();
+    assert!(assert_untouched(job.pid()) >= 9);
+}
+
+/// The helper of `collector` that reads the memory of processes.
+fn memory_helper(collector: i32) -> Option<i32> {
+    children(collector).into_iter().find(|child| {
+        let comm = std::fs::read_to_string(format!("/proc/{child}/comm"));
+        comm.is_ok_and(|comm| comm == "taskscope-mem\n")
+    })
+}
+
+/// Stops the helper, which is then like one that hangs in the kernel. Returns its PID.
+fn hang(collector: i32) -> i32 {
+    let mut helper = None;
+    wait_until(DEADLINE, || {
+        helper = memory_helper(collector);
+        helper.is_some()
+    });
+    testkit::send_signal(helper.unwrap(), 19);
+    helper.unwrap()
+}
+
+#[test]
+fn a_helper_that_hangs_costs_a_gap_and_neither_a_thread_nor_the_end() {
+    let job = PythonJob::new(newest_python(), JOB).start();
+    let sandbox = sandbox();
+    let pid = job.pid().to_string();
+    let running = sandbox.spawn(["attach", "--pid", &pid, "--interval", "100ms"]);
+    wait_for_stored(&sandbox, 2);
+    let first = hang(running.pid());
+    let snapshot = wait_for_snapshot(&sandbox, |snapshot| {
+        let mut gaps = snapshot["gaps"].as_array().unwrap().iter();
+        gaps.any(|gap| gap["what"] == "cmdline" && gap["code"] == "blocked_read")
+    });
+    assert!(
+        snapshot["processes"][0]["exe"].is_string(),
+        "it needs no lock"
+    );
+    // It is read again, by another helper.
+    let id = snapshot["capture"]["id"].as_str().unwrap().to_owned();
+    wait_for_snapshot(&sandbox, |later| {
+        later["capture"]["id"].as_str().unwrap() > id.as_str()
+            && !later["processes"][0]["cmdline"]
+                .as_array()
+                .unwrap()
+                .is_empty()
+    });
+    wait_until(DEADLINE, || !process_exists(first));
+    let second = hang(running.pid());
+    assert_ne!(second, first);
+    let began = Instant::now();
+    running.signal(15);
+    running.wait(DEADLINE).success();
+    assert!(began.elapsed() < DEADLINE / 4, "{:?}", began.elapsed());
+    wait_until(DEADLINE, || !process_exists(second));
     assert!(assert_untouched(job.pid()) >= 9);
 }

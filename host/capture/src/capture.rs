@@ -79,10 +79,7 @@ pub fn capture(
     let mut gaps = left_out::gaps(moment.detail, options, &images);
     let wanted = wanted(&images, moment.detail);
     let blocked = blocked_stacks(&images);
-    let numbers = Numbers {
-        focus: options.focus_files.clone(),
-        locals: options.locals.clone(),
-    };
+    let numbers = numbers(options);
     let deadline = Instant::now() + machine.stack_timeout;
     // What may take long is read while we read the rest: stacks, and GPUs.
     let (mut snapshot, stacks, gpus) = thread::scope(|scope| {
@@ -133,11 +130,8 @@ pub fn capture(
     let stacks = stacks.unwrap_or_else(|_| wanted.iter().map(broken).collect());
     snapshot.gaps.extend(blocked);
     attach(&mut snapshot, stacks);
-    machine_facts::put_gpus(
-        &mut snapshot,
-        gpus.unwrap_or_else(|_| Some(GpuLook::broken())),
-        &mut gaps,
-    );
+    let gpus = gpus.unwrap_or_else(|_| Some(GpuLook::broken()));
+    machine_facts::put_gpus(&mut snapshot, gpus, &mut gaps);
     snapshot.gaps.extend(gaps.finish());
     complete(&mut snapshot, machine, targets);
     snapshot
@@ -151,16 +145,23 @@ fn images(
     detail: Detail,
 ) -> (Vec<Image>, BTreeMap<ProcessId, Gap>) {
     machine.sights.keep(&targets.processes);
+    machine.execs.keep(&targets.processes);
     let Chosen { now, later } = match detail {
         Detail::Full => shared_memory(machine, options, targets),
         _ => Chosen::default(),
     };
     let asked = Asked {
         known: machine.sights.known(),
+        names: options.environment.clone(),
         rollups: now,
     };
-    let images = &machine.images;
-    let images = images.read(&machine.proc, &targets.processes, &asked);
+    let Machine {
+        images,
+        memory,
+        proc,
+        ..
+    } = machine;
+    let images = images.read(memory, proc, &targets.processes, &asked);
     (images, later)
 }
 
@@ -197,6 +198,13 @@ fn wanted(images: &[Image], detail: Detail) -> Vec<Wanted> {
             certain: image.python() == Python::Certain,
         })
         .collect()
+}
+
+fn numbers(options: &Options) -> Numbers {
+    Numbers {
+        focus: options.focus_files.clone(),
+        locals: options.locals.clone(),
+    }
 }
 
 /// A reader of stacks would wait for the same lock that blocked the reader of the arguments.

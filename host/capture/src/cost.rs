@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
-use crate::stacks::Register;
+use crate::helper::own_process::Register;
 
 /// CPU time used so far.
 #[derive(Clone, Debug)]
@@ -45,25 +45,26 @@ impl CpuClocks {
 #[derive(Debug)]
 pub struct Meter {
     last: CpuClocks,
-    register: Register,
+    registers: Vec<Register>,
     total: Duration,
 }
 
 impl Meter {
-    pub(crate) fn new(register: Register) -> Self {
+    pub(crate) fn new(registers: Vec<Register>) -> Self {
         Self {
             last: CpuClocks {
                 helpers: BTreeMap::new(),
                 ours: Some(Duration::ZERO),
             },
-            register,
+            registers,
             total: Duration::ZERO,
         }
     }
 
     /// Returns all that was used so far; nothing where the kernel does not tell.
     pub fn read(&mut self) -> Option<Duration> {
-        let now = CpuClocks::read(&self.register.pids());
+        let helpers = self.registers.iter().flat_map(Register::pids);
+        let now = CpuClocks::read(&helpers.collect::<Vec<_>>());
         self.total += now.since(&self.last)?;
         self.last = now;
         Some(self.total)

@@ -24,6 +24,7 @@ const EXECUTABLE: u16 = 2;
 const LOADED: u32 = 1;
 const SYMBOLS: u32 = 2;
 const DYNAMIC_SYMBOLS: u32 = 11;
+const OBJECT: u8 = 1;
 
 /// One ELF file.
 #[derive(Debug)]
@@ -35,6 +36,15 @@ pub(crate) struct Elf {
     sections: Vec<Section>,
     /// The names of sections.
     names: Vec<u8>,
+}
+
+/// Where something is in the memory of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The same wherever the file is mapped.
+    Fixed(u64),
+    /// So many bytes behind where the file's first byte is mapped.
+    Behind(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -118,6 +128,42 @@ impl Elf {
         Ok(None)
     }
 
+    /// Returns the address, as linked, of the variable that has one of `names`. Unlike `symbol` it compares each symbol: a
+    /// linker may keep one name as the end of another.
+    pub(crate) fn variable(&self, file: &File, names: &[&str]) -> io::Result<Option<u64>> {
+        let tables = self
+            .sections
+            .iter()
+            .filter(|section| matches!(section.kind, SYMBOLS | DYNAMIC_SYMBOLS));
+        for table in tables {
+            let texts = self.linked(*table, file)?;
+            let is_named = |symbol: &[u8]| {
+                let text = texts.get(u32_at(symbol, 0) as usize..).unwrap_or_default();
+                names.iter().any(|name| {
+                    text.strip_prefix(name.as_bytes())
+                        .is_some_and(|rest| rest.first() == Some(&0))
+                })
+            };
+            let symbols = table.content(file)?;
+            let found = symbols.chunks_exact(SYMBOL_BYTES).find(|symbol| {
+                symbol[4] & 0xf == OBJECT && u16_at(symbol, 6) != 0 && is_named(symbol)
+            });
+            if let Some(symbol) = found {
+                return Ok(Some(u64_at(symbol, 8)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns where something linked to `address` is in the memory of a process that runs this file.
+    pub(crate) fn place(&self, address: u64) -> Place {
+        if self.is_fixed {
+            Place::Fixed(address)
+        } else {
+            Place::Behind(address.wrapping_sub(self.first_address))
+        }
+    }
+
     /// Returns where the section called `name` is in memory, as linked.
     pub(crate) fn section(&self, name: &str) -> Option<Range<u64>> {
         let section = self.named(name)?;
@@ -132,10 +178,10 @@ impl Elf {
 
     /// Returns where something linked to `address` is when the file's first byte is mapped at `start`.
     pub(crate) fn mapped(&self, address: u64, start: u64) -> u64 {
-        if self.is_fixed {
-            return address;
+        match self.place(address) {
+            Place::Fixed(address) => address,
+            Place::Behind(bytes) => start.wrapping_add(bytes),
         }
-        address.wrapping_sub(self.first_address).wrapping_add(start)
     }
 
     fn named(&self, name: &str) -> Option<&Section> {
@@ -225,6 +271,7 @@ mod tests {
         let text = elf.section(".text").unwrap();
         assert!(text.contains(&linked), "{linked:x} is not in {text:x?}");
         assert_eq!(elf.symbol(&file, "no_such_symbol").unwrap(), None);
+        assert_eq!(elf.variable(&file, &["main", "no_such"]).unwrap(), None);
         assert_eq!(elf.names_symbol(&file, &["malloc"]).unwrap(), Some(true));
         assert_eq!(elf.names_symbol(&file, &["Py_Init"]).unwrap(), Some(false));
         assert!(elf.holds(&file, ".rodata", "no_such_symbol").unwrap());

@@ -41,6 +41,7 @@ fn executable(bytes: &[u8]) {
     let _ = python::has_symbols(&file);
     if let Ok(Some(elf)) = Elf::read(&file) {
         let _ = elf.symbol(&file, "_PyRuntime");
+        let _ = elf.variable(&file, &["environ"]);
         let _ = elf.section(".bss");
     }
 }

@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 
 use model::{Gap, GapCode, Gpu, GpuProcess, Process, Timestamp};
 
-use crate::stacks::own_process::Register;
+use crate::helper::own_process::Register;
 use asker::Asker;
 pub(crate) use findings::findings;
 pub use helper::gpu_helper;
@@ -82,9 +82,9 @@ impl GpuReader {
         Some(asker.look(now))
     }
 
-    /// Returns the PIDs of helpers that may still be there.
-    pub(crate) fn helper_pids(&self) -> Vec<i32> {
-        self.register.pids()
+    /// Returns the list of helpers that may still be there.
+    pub(crate) fn register(&self) -> Register {
+        self.register.clone()
     }
 
     /// Ends the helper.

@@ -1,9 +1,6 @@
 //! What program a process runs: executable, arguments, environment, and whether it is Python.
 //!
-//! The kernel takes the lock of a process's memory map to read `cmdline`, `environ` and `maps`, and waits for it
-//! without end: behind a page fault on a dead network file system, say. So a thread of its own reads them. When it
-//! gets no answer it is abandoned, that process has a gap, another thread goes on with the next one, and the process
-//! is left alone until the abandoned read has returned.
+//! All but the name of the executable waits for the memory of the process; so `memory` reads it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -11,33 +8,23 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use model::{Gap, GapCode, ProcessId};
 
 use crate::error::malformed;
 use crate::gaps::GapList;
-use crate::image::executables::Executables;
-use crate::image::worker::{Answer, Progress, Request};
+use crate::memory::{Environment, Job, MemoryReader, Piece, Task};
 use crate::proc::rollup::{self, Rollup};
-use crate::proc::{cmdline, environ, reader};
+use crate::proc::{cmdline, reader};
 use crate::python::{Evidence, Python};
 use crate::sight::Generation;
 
-mod executables;
-mod worker;
-
-/// How long a read may take; and every further one in the same capture.
-const PATIENCE: Duration = Duration::from_secs(1);
-const SHORT_PATIENCE: Duration = Duration::from_millis(50);
-
-/// With so many reads blocked, no others are begun: each holds a thread.
-const MOST_BLOCKED: usize = 16;
-
 /// The most captures for which "no Python in it" is believed without a new look.
 const LONGEST_BELIEF: u64 = 32;
+
+/// The listed variables of an environment, by name.
+pub(crate) type Variables = BTreeMap<String, String>;
 
 /// What program a process runs.
 #[derive(Debug)]
@@ -54,6 +41,8 @@ pub(crate) struct Image {
     /// Its share of memory, where it was asked for.
     pub(crate) rollup: Option<Rollup>,
     evidence: Evidence,
+    /// What was found out before, and holds if it still runs the same program.
+    believed: Evidence,
     start_stack: u64,
     unread: BTreeSet<&'static str>,
 }
@@ -61,8 +50,10 @@ pub(crate) struct Image {
 /// What is known of an environment.
 #[derive(Debug)]
 pub(crate) enum Environ {
-    /// The content of the file.
-    Read(Vec<u8>),
+    /// What the file says.
+    Read(Variables),
+    /// What the process has in its memory, where its title is over what the file shows.
+    InMemory(Variables),
     /// It was not read, because it is known from an earlier capture or from the parent.
     Known,
     /// It could not be read, or is no environment any more.
@@ -74,35 +65,27 @@ pub(crate) enum Environ {
 pub(crate) struct Asked {
     /// Of which exec the environment is known.
     pub(crate) known: BTreeMap<ProcessId, Generation>,
+    /// Names of variables to keep beyond the built-in ones; one that ends in `*` is a prefix.
+    pub(crate) names: Vec<String>,
     /// Whose share of memory is wanted.
     pub(crate) rollups: BTreeSet<ProcessId>,
 }
 
-/// Reads images, and remembers which processes block a reader and what was found out about their executables.
+/// Asks for images, and remembers what was found out about their executables.
 #[derive(Debug, Default)]
 pub(crate) struct ImageReader {
-    blocked: Arc<Mutex<BTreeSet<ProcessId>>>,
     evidence: Mutex<BTreeMap<ProcessId, Found>>,
-    executables: Arc<Mutex<Executables>>,
     round: AtomicU64,
 }
 
 /// What was found out about a process before.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+struct Found {
     evidence: Evidence,
     exe: Option<OsString>,
     /// How often nothing of Python was found.
     times: u32,
     until_round: u64,
-}
-
-impl Found {
-    /// What still holds of a process that runs `exe`. A program may load Python late, so one without is looked at
-    /// again after 1, 2, 4 … captures.
-    fn in_force(&self, exe: Option<&OsString>, round: u64) -> Option<Evidence> {
-        (self.exe.as_ref() == exe && round < self.until_round).then_some(self.evidence)
-    }
 }
 
 impl Image {
@@ -117,6 +100,7 @@ impl Image {
             is_blocked: false,
             rollup: None,
             evidence: Evidence::default(),
+            believed: Evidence::default(),
             start_stack: 0,
             unread: BTreeSet::from(["cmdline", "environ", "exe"]),
         }
@@ -133,6 +117,11 @@ impl Image {
         self.exe.as_ref().map(PathBuf::from)
     }
 
+    /// The bottom of its stack; 0 where it is not shown.
+    pub(crate) fn start_stack(&self) -> u64 {
+        self.start_stack
+    }
+
     /// Which exec it is of; nothing where that cannot be told.
     pub(crate) fn generation(&self) -> Option<Generation> {
         Generation::of(self.exe.as_ref()?, self.start_stack)
@@ -144,48 +133,75 @@ impl Image {
         self.gaps.forget("environ");
     }
 
-    fn take(&mut self, answer: Answer) {
-        match answer {
-            Answer::Exe { exe, start_stack } => {
-                self.unread.remove("exe");
-                self.exe = self.gaps.keep("exe", exe);
+    fn take(&mut self, piece: Piece) {
+        match piece {
+            Piece::Exe { exe, start_stack } => {
+                self.take_exe(exe.map_err(Into::into));
                 self.start_stack = start_stack;
             }
-            Answer::Cmdline(content) => {
-                let content = self.content("cmdline", content).unwrap_or_default();
+            Piece::Cmdline(content) => {
+                let content = self.content("cmdline", content.map_err(Into::into));
+                let content = content.unwrap_or_default();
                 self.cmdline_bytes = u64::try_from(content.len()).expect("a length fits");
                 self.arguments = cmdline::arguments(&content);
             }
-            Answer::Environ(content) => {
-                let content = self.content("environ", content);
-                if content.as_deref().is_some_and(environ::is_overwritten) {
-                    let gap = Gap::new("environ", GapCode::Malformed);
-                    self.gaps
-                        .add(gap.with_detail("the process has written its title over it"));
-                } else if let Some(content) = content
-                    // Of a zombie the kernel says the same as of an empty one.
-                    && (!content.is_empty() || self.exe.is_some())
-                {
-                    self.environ = Environ::Read(content);
+            Piece::Environ(environment) => {
+                self.unread.remove("environ");
+                let environment = environment.map_err(Into::into);
+                if let Some(environment) = self.gaps.keep("environ", environment) {
+                    self.take_environment(environment);
                 }
             }
-            Answer::EnvironKnown => {
-                self.unread.remove("environ");
-                self.environ = Environ::Known;
-            }
-            Answer::Rollup(content) => {
-                let rollup = self.content("smaps_rollup", content);
+            Piece::Rollup(content) => {
+                let rollup = self.content("smaps_rollup", content.map_err(Into::into));
                 let rollup = rollup.filter(|content| !content.is_empty());
                 if let Some(content) = rollup {
                     let rollup = rollup::parse(&content).ok_or_else(malformed);
                     self.rollup = self.gaps.keep("smaps_rollup", rollup);
                 }
             }
-            Answer::Evidence { library, symbols } => {
-                self.evidence.library = self.gaps.keep("maps", library).unwrap_or(false);
+            Piece::Evidence { library, symbols } => {
+                let library = self.gaps.keep("maps", library.map_err(Into::into));
+                self.evidence.library = library.unwrap_or(false);
                 self.evidence.symbols = symbols;
             }
+            Piece::EvidenceHolds => self.evidence = self.believed,
+            Piece::Argument(..)
+            | Piece::Word(..)
+            | Piece::Maps(_)
+            | Piece::BeginsArgument(_)
+            | Piece::BeginsWords
+            | Piece::BeginsMaps
+            | Piece::Done => {}
         }
+    }
+
+    fn take_exe(&mut self, exe: io::Result<OsString>) {
+        self.unread.remove("exe");
+        self.exe = self.gaps.keep("exe", exe);
+    }
+
+    fn take_environment(&mut self, environment: Environment) {
+        self.environ = match environment {
+            Environment::File(variables, cut) => {
+                if let Some(bytes) = cut {
+                    self.note_cut("environ", bytes);
+                }
+                Environ::Read(variables)
+            }
+            Environment::Memory(variables) => Environ::InMemory(variables),
+            // Of a zombie the kernel says the same as of an empty one.
+            Environment::Empty if self.exe.is_none() => Environ::Missing,
+            Environment::Empty => Environ::Read(Variables::new()),
+            Environment::Overwritten(why) => {
+                let gap = Gap::new("environ", GapCode::Malformed);
+                self.gaps.add(gap.with_detail(format!(
+                    "the process has written its title over it, and its memory does not give it: {why}"
+                )));
+                Environ::Missing
+            }
+            Environment::Known => Environ::Known,
+        };
     }
 
     fn content(
@@ -196,11 +212,26 @@ impl Image {
         self.unread.remove(what);
         let (content, more) = self.gaps.keep(what, content)?;
         if more {
-            let detail = format!("the first {} bytes were read", content.len());
-            self.gaps
-                .add(Gap::new(what, GapCode::Truncated).with_detail(detail));
+            self.note_cut(what, u64::try_from(content.len()).expect("a length fits"));
         }
         Some(content)
+    }
+
+    fn note_cut(&mut self, what: &str, bytes: u64) {
+        let detail = format!("the first {bytes} bytes were read");
+        self.gaps
+            .add(Gap::new(what, GapCode::Truncated).with_detail(detail));
+    }
+
+    /// Notes that it was not read, or not to its end. The name of the executable can be had without the lock of the memory.
+    fn leave_alone(&mut self, proc: &Path, code: GapCode, detail: &str) {
+        if self.unread.contains("exe") {
+            let exe = reader::open_process(proc, self.id.pid)
+                .and_then(|directory| reader::read_link(directory.as_fd(), "exe"));
+            self.take_exe(exe);
+        }
+        self.is_blocked = code == GapCode::BlockedRead;
+        self.give_up(code, detail);
     }
 
     /// Notes for each file that was not read that it was not.
@@ -212,92 +243,58 @@ impl Image {
 }
 
 impl ImageReader {
-    /// Reads the images of `ids` below the root `proc`, in their order.
-    pub(crate) fn read(&self, proc: &Path, ids: &[ProcessId], asked: &Asked) -> Vec<Image> {
+    /// Reads the images of `ids` below the root `proc` with `memory`, in their order.
+    pub(crate) fn read(
+        &self,
+        memory: &MemoryReader,
+        proc: &Path,
+        ids: &[ProcessId],
+        asked: &Asked,
+    ) -> Vec<Image> {
         let mut images: Vec<Image> = ids.iter().map(|&id| Image::of(id)).collect();
-        for image in images
-            .iter_mut()
-            .filter(|image| asked.rollups.contains(&image.id))
-        {
-            image.unread.insert("smaps_rollup");
-        }
-        self.leave_blocked_alone(proc, &mut images);
-        let requests = self.requests(&images, asked);
-        let mut patience = PATIENCE;
-        let mut next = 0;
-        while next < requests.len() {
-            if lock(&self.blocked).len() >= MOST_BLOCKED {
-                for request in &requests[next..] {
-                    let detail = format!("{MOST_BLOCKED} reads of other processes do not return");
-                    images[request.index].give_up(GapCode::Skipped, &detail);
-                }
-                break;
+        let excused: BTreeMap<ProcessId, String> = memory.begin(proc, ids).into_iter().collect();
+        let mut jobs = Vec::with_capacity(ids.len());
+        let mut places = Vec::with_capacity(ids.len());
+        for (place, image) in images.iter_mut().enumerate() {
+            if asked.rollups.contains(&image.id) {
+                image.unread.insert("smaps_rollup");
             }
-            let progress = Progress::shared(&self.blocked);
-            let answers = match worker::start(proc, &requests, next, &progress) {
-                Ok(answers) => answers,
-                Err(error) => {
-                    for request in &requests[next..] {
-                        images[request.index].give_up(GapCode::Failed, &error.to_string());
-                    }
-                    break;
-                }
-            };
-            next = match collect(&answers, &progress, patience, &mut images) {
-                None => requests.len(),
-                Some(position) => {
-                    let image = &mut images[requests[position].index];
-                    image.is_blocked = true;
-                    let detail = "the read did not return; it was abandoned";
-                    image.give_up(GapCode::BlockedRead, detail);
-                    position + 1
-                }
-            };
-            patience = SHORT_PATIENCE;
+            if let Some(why) = excused.get(&image.id) {
+                image.leave_alone(proc, GapCode::BlockedRead, why);
+            } else {
+                places.push(place);
+                jobs.push(Job {
+                    id: image.id,
+                    task: self.task(image, asked),
+                });
+            }
+        }
+        let mut take = |job: usize, piece| images[places[job]].take(piece);
+        let failures = memory.read(proc, &asked.names, &jobs, &mut take);
+        for (job, failure) in failures {
+            images[places[job]].leave_alone(proc, failure.code, &failure.detail);
         }
         self.remember(&images);
         images
     }
 
-    fn requests(&self, images: &[Image], asked: &Asked) -> Arc<[Request]> {
+    /// What to ask of the process of `image`. A program may load Python late, so one without is looked at again after
+    /// 1, 2, 4 … captures.
+    fn task(&self, image: &mut Image, asked: &Asked) -> Task {
         let known = lock(&self.evidence);
-        let round = self.round.fetch_add(1, Ordering::Relaxed) + 1;
-        let read = images
-            .iter()
-            .enumerate()
-            .filter(|(_, image)| !image.is_blocked);
-        read.map(|(index, image)| Request {
+        let found = known.get(&image.id);
+        let found =
+            found.filter(|found| self.round.load(Ordering::Relaxed) + 1 < found.until_round);
+        image.believed = found.map(|found| found.evidence).unwrap_or_default();
+        Task::Image {
             environ: asked.known.get(&image.id).cloned(),
-            id: image.id,
-            executables: Arc::clone(&self.executables),
-            found: known.get(&image.id).cloned(),
-            index,
+            evidence: found.and_then(|found| found.exe.clone()),
             rollup: asked.rollups.contains(&image.id),
-            round,
-        })
-        .collect()
-    }
-
-    /// A read that did not return is not tried again; the executable's name can be had without that lock.
-    fn leave_blocked_alone(&self, proc: &Path, images: &mut [Image]) {
-        let blocked = lock(&self.blocked).clone();
-        for image in images
-            .iter_mut()
-            .filter(|image| blocked.contains(&image.id))
-        {
-            let exe = reader::open_process(proc, image.id.pid)
-                .and_then(|directory| reader::read_link(directory.as_fd(), "exe"));
-            image.take(Answer::Exe {
-                exe,
-                start_stack: 0,
-            });
-            image.is_blocked = true;
-            image.give_up(GapCode::BlockedRead, "an earlier read has not returned yet");
         }
     }
 
     fn remember(&self, images: &[Image]) {
-        let round = self.round.load(Ordering::Relaxed);
+        let round = self.round.fetch_add(1, Ordering::Relaxed) + 1;
         let mut known = lock(&self.evidence);
         let before = std::mem::take(&mut *known);
         for image in images.iter().filter(|image| image.unread.is_empty()) {
@@ -316,30 +313,6 @@ impl ImageReader {
                 until_round: if is_python { u64::MAX } else { round + belief },
             };
             known.insert(image.id, found);
-        }
-    }
-}
-
-/// Takes answers until the worker is done, or returns the position of the request it is blocked in.
-fn collect(
-    answers: &Receiver<(usize, Answer)>,
-    progress: &Mutex<Progress>,
-    patience: Duration,
-    images: &mut [Image],
-) -> Option<usize> {
-    loop {
-        match answers.recv_timeout(patience) {
-            Ok((index, answer)) => images[index].take(answer),
-            Err(RecvTimeoutError::Disconnected) => return None,
-            Err(RecvTimeoutError::Timeout) => {
-                let blocked = lock(progress).abandon();
-                if blocked.is_some() {
-                    for (index, answer) in answers.try_iter() {
-                        images[index].take(answer);
-                    }
-                    return blocked;
-                }
-            }
         }
     }
 }

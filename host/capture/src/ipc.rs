@@ -1,7 +1,8 @@
 //! The `ipc` object of a snapshot: what connects processes with each other and with the outside.
 //!
 //! Facts only, so that a reader can follow them: who holds which end, what waits in it, who is at the other end, who
-//! holds a lock and who waits for it. Nobody is stopped and nothing is written; what can block is in `probe`.
+//! holds a lock and who waits for it. Nobody is stopped and nothing is written; what can block is in `crate::memory`, and of
+//! descriptors in `probe`.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock};
@@ -39,6 +40,10 @@ mod mappings;
 mod shared;
 mod system_calls;
 mod sysv;
+
+pub(crate) use arguments::{Argument, ArgumentRequest, Kind as ArgumentKind, POLLED_BYTES, polled};
+pub(crate) use futex::Words;
+pub(crate) use mappings::{Mapping, parse as parse_mappings};
 
 /// What is remembered between captures.
 #[derive(Debug, Default)]

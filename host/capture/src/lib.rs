@@ -15,6 +15,7 @@ mod capture;
 mod command_line;
 mod cost;
 mod elf;
+mod execs;
 mod image;
 mod process;
 mod process_facts;
@@ -36,6 +37,8 @@ mod ipc;
 mod machine_facts;
 
 mod frames;
+mod helper;
+mod memory;
 mod stacks;
 
 mod record;
@@ -56,7 +59,9 @@ pub use cost::Meter;
 pub use discover::{Targets, discover};
 pub use error::CaptureError;
 pub use gpu::{GpuSettings, gpu_helper};
+pub use helper::HelperProgram;
 pub use machine::Machine;
+pub use memory::memory_helper;
 pub use record::record;
 pub use rights::{
     OwnRights, ProcessRights, Remedy, Right, RightName, RightState, Rights, try_gpus, try_rights,

@@ -1,4 +1,4 @@
-//! Where we look: a machine as its proc and cgroup roots, and the helpers that read Python stacks and GPUs there.
+//! Where we look: a machine as its proc and cgroup roots, and the helpers that read there.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,15 @@ use model::{GapCode, ProcessId};
 
 use crate::cost::Meter;
 use crate::error::{CaptureError, gap_code, malformed};
+use crate::execs::Execs;
 use crate::filesystem::Asker;
 use crate::gpu::{GpuReader, GpuSettings};
+use crate::helper::HelperProgram;
+use crate::helper::own_process::Register;
 use crate::hierarchy::{self, Hierarchy};
 use crate::image::ImageReader;
 use crate::ipc::IpcReader;
+use crate::memory::MemoryReader;
 use crate::proc::{Reader, stat};
 use crate::sight::Sights;
 use crate::stack_settings::StackSettings;
@@ -24,10 +28,12 @@ use crate::turns::Turns;
 #[derive(Debug)]
 pub struct Machine {
     pub(crate) clock_ticks_per_second: u64,
+    pub(crate) execs: Execs,
     pub(crate) file_systems: Asker,
     pub(crate) gpus: Option<GpuReader>,
     pub(crate) images: ImageReader,
     pub(crate) ipc: IpcReader,
+    pub(crate) memory: MemoryReader,
     pub(crate) page_size_bytes: u64,
     pub(crate) proc: PathBuf,
     pub(crate) shared_memory: PathBuf,
@@ -52,10 +58,12 @@ impl Machine {
         let page_size = rustix::param::page_size();
         Self {
             clock_ticks_per_second: rustix::param::clock_ticks_per_second(),
+            execs: Execs::default(),
             file_systems: Asker::default(),
             gpus: None,
             images: ImageReader::default(),
             ipc: IpcReader::default(),
+            memory: MemoryReader::default(),
             page_size_bytes: u64::try_from(page_size).expect("a page is smaller than 2^64 bytes"),
             proc,
             shared_memory: "/dev/shm".into(),
@@ -81,6 +89,15 @@ impl Machine {
     #[must_use]
     pub fn with_shared_memory(mut self, path: PathBuf) -> Self {
         self.shared_memory = path;
+        self
+    }
+
+    /// Returns this machine with what can block read by helpers that are started with `program`: its hidden command calls
+    /// [`crate::memory_helper`]. Without it such files are read in place, which is for machines whose files cannot block:
+    /// recorded ones.
+    #[must_use]
+    pub fn with_memory_helper(mut self, program: HelperProgram) -> Self {
+        self.memory = MemoryReader::with_helper(program);
         self
     }
 
@@ -113,12 +130,13 @@ impl Machine {
 
     /// Returns a meter of the CPU time that our process and the helpers of this machine use.
     pub fn meter(&self) -> Meter {
-        Meter::new(self.stacks.register())
+        Meter::new(self.registers())
     }
 
     /// Ends the helper processes, within about a second.
     pub fn close(&mut self) {
         self.stacks.close();
+        self.memory.close();
         if let Some(gpus) = &self.gpus {
             gpus.close();
         }
@@ -138,9 +156,14 @@ impl Machine {
 
     /// The PIDs of all helpers that may still be there.
     pub(crate) fn helper_pids(&self) -> Vec<i32> {
-        let mut pids = self.stacks.helper_pids();
-        pids.extend(self.gpus.iter().flat_map(GpuReader::helper_pids));
-        pids
+        self.registers().iter().flat_map(Register::pids).collect()
+    }
+
+    /// The lists of our helpers: those that read stacks, memory and GPUs.
+    fn registers(&self) -> Vec<Register> {
+        let mut registers = vec![self.stacks.register(), self.memory.register()];
+        registers.extend(self.gpus.as_ref().map(GpuReader::register));
+        registers
     }
 
     /// Where cgroups are mounted.

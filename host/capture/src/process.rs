@@ -107,16 +107,12 @@ impl Look<'_> {
     }
 
     fn words(&self, image: &mut Image, parent: i32) -> Words {
-        let Options {
-            environment: added,
-            process_pattern,
-            ..
-        } = self.options;
-        let (environment, environment_source) = self.machine.sights.settle(image, parent, added);
+        let process_pattern = self.options.process_pattern.as_ref();
+        let (environment, environment_source) = self.machine.sights.settle(image, parent);
         Words {
             // The arguments, which are taken next, are part of the evidence.
             python_candidate: image.python() != Python::No,
-            command_line: command_line::take(image, &self.redactor, process_pattern.as_ref()),
+            command_line: command_line::take(image, &self.redactor, process_pattern),
             environment,
             environment_source,
         }
@@ -240,6 +236,7 @@ impl Look<'_> {
             distributed_environment,
             environment_source: words.environment_source,
             exe,
+            exec_generation: self.machine.execs.count(image),
             identity: id,
             matches_pattern,
             memory,

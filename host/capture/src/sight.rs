@@ -9,14 +9,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use model::{EnvironmentSource, ProcessId};
+use serde::{Deserialize, Serialize};
 
-use crate::environment;
-use crate::image::{Environ, Image};
-
-type Variables = BTreeMap<String, String>;
+use crate::image::{Environ, Image, Variables};
 
 /// Which exec of a process its memory comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Generation {
     pub(crate) exe: OsString,
     /// The bottom of the stack; not 0.
@@ -34,7 +32,7 @@ impl Generation {
 }
 
 /// The path without the mark of a file that was replaced or removed while it runs.
-fn plain(exe: &OsStr) -> &OsStr {
+pub(crate) fn plain(exe: &OsStr) -> &OsStr {
     let name = exe.as_bytes();
     OsStr::from_bytes(name.strip_suffix(b" (deleted)").unwrap_or(name))
 }
@@ -73,12 +71,11 @@ impl Sights {
         &self,
         image: &mut Image,
         parent: i32,
-        added: &[String],
     ) -> (Variables, Option<EnvironmentSource>) {
         let generation = image.generation();
         let mut sights = self.lock();
-        if let Environ::Read(bytes) = &image.environ {
-            let variables = environment::allowed(bytes, added);
+        if let Environ::Read(variables) = &mut image.environ {
+            let variables = std::mem::take(variables);
             let sight = Sight {
                 generation,
                 source: EnvironmentSource::FirstSight,
@@ -94,32 +91,43 @@ impl Sights {
             image.found_environment();
             return (known.variables.clone(), Some(known.source));
         }
-        let of_parent = sights
-            .range(
-                ProcessId {
-                    pid: parent,
-                    start_time_ticks: 0,
-                }..,
-            )
-            .next()
-            .filter(|(id, sight)| {
-                id.pid == parent && generation.is_some() && sight.generation == generation
-            });
-        if let Some((_, sight)) = of_parent {
-            let sight = Sight {
-                source: EnvironmentSource::Parent,
-                ..sight.clone()
-            };
-            image.found_environment();
-            sights.insert(image.id, sight.clone());
-            return (sight.variables, Some(sight.source));
-        }
-        (Variables::new(), None)
+        let found = match std::mem::replace(&mut image.environ, Environ::Missing) {
+            Environ::InMemory(variables) => Some(Sight {
+                generation,
+                source: EnvironmentSource::Memory,
+                variables,
+            }),
+            _ => of_parent(&sights, parent, generation.as_ref()),
+        };
+        let Some(sight) = found else {
+            return (Variables::new(), None);
+        };
+        image.found_environment();
+        sights.insert(image.id, sight.clone());
+        (sight.variables, Some(sight.source))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ProcessId, Sight>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What is known of the parent, if it runs the same image: the process was forked from it.
+fn of_parent(
+    sights: &BTreeMap<ProcessId, Sight>,
+    parent: i32,
+    generation: Option<&Generation>,
+) -> Option<Sight> {
+    let first = ProcessId {
+        pid: parent,
+        start_time_ticks: 0,
+    };
+    let (id, sight) = sights.range(first..).next()?;
+    let is_image = generation.is_some() && sight.generation.as_ref() == generation;
+    (id.pid == parent && is_image).then(|| Sight {
+        source: EnvironmentSource::Parent,
+        ..sight.clone()
+    })
 }
 
 impl Sight {

@@ -9,6 +9,7 @@ mod gpus;
 mod layouts;
 mod left_out;
 mod live;
+mod memory;
 mod recorded;
 mod snapshot;
 
@@ -19,7 +20,8 @@ use model::{Detail, Gap, GapCode, Process, Snapshot, Task, Timestamp, Trigger};
 use testkit::FakeMachine;
 
 use crate::{
-    Machine, Moment, Options, Scope, StackSettings, StackSource, Targets, capture, discover,
+    HelperProgram, Machine, Moment, Options, Scope, StackSettings, StackSource, Targets, capture,
+    discover,
 };
 
 fn stacks(source: StackSource) -> StackSettings {
@@ -41,8 +43,30 @@ fn machine(fake: &FakeMachine) -> Machine {
     .with_shared_memory(fake.root().to_owned())
 }
 
+/// This machine, read as the collector reads it.
 fn local() -> Machine {
+    local_in_place().with_memory_helper(memory_helper())
+}
+
+/// This machine without a helper, for a thread that has other rights than this process.
+fn local_in_place() -> Machine {
     Machine::local(stacks(StackSource::Off)).with_shared_memory(PathBuf::from("/tmp"))
+}
+
+/// The memory helper that cargo builds with this crate's tests: `examples/memory_helper.rs`.
+pub(crate) fn memory_helper() -> HelperProgram {
+    let test = std::env::current_exe().unwrap();
+    let built = test.parent().unwrap().parent().unwrap();
+    let program = built.join("examples/memory_helper");
+    assert!(
+        program.exists(),
+        "{} is missing: run `cargo test -p taskscope-capture` without `--lib`",
+        program.display()
+    );
+    HelperProgram {
+        program,
+        arguments: Vec::new(),
+    }
 }
 
 fn options() -> Options {

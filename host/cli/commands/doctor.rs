@@ -142,7 +142,9 @@ fn lost_without(right: RightName) -> &'static str {
         RightName::ProcessFiles => {
             "environment (so ranks), executable, descriptors, input and output, system calls"
         }
-        RightName::ProcessMemory => "Python stacks, and who holds a lock that a thread waits for",
+        RightName::ProcessMemory => {
+            "Python stacks, who holds a lock that a thread waits for, ranks that a title hides"
+        }
         RightName::ProcessDescriptors => "how many bytes wait in pipes",
         RightName::KernelStacks => "where in the kernel a thread waits, as a stack",
         RightName::WaitChannels => "where in the kernel a thread waits, as a name",

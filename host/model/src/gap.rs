@@ -16,7 +16,8 @@ pub enum GapCode {
     Reused,
     /// This kernel, interpreter or configuration does not offer it.
     Unsupported,
-    /// A read did not answer before its deadline; the helper that was in it was abandoned.
+    /// A read did not answer before its deadline; the helper that was in it was ended, or abandoned where it cannot be.
+    /// The process is left alone while one hangs in it, else for some captures or until its state changes.
     BlockedRead,
     /// A Python stack was not ready before its deadline.
     TimedOut,

@@ -18,13 +18,18 @@ pub struct Process {
     pub cmdline_cut: Option<CutText>,
     /// The arguments joined by spaces.
     pub command: String,
-    /// The allow-listed part of its environment at exec time, redacted.
+    /// The allow-listed part of its environment, redacted: as it was at exec time, except where `environment_source` is `memory`.
     pub distributed_environment: BTreeMap<String, String>,
     /// Where `distributed_environment` comes from; absent where `/proc/PID/environ` was read for this snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment_source: Option<EnvironmentSource>,
     /// The target of `/proc/PID/exe`.
     pub exe: Option<String>,
+    /// How many times the process was seen to have become another program (`execve(2)`) since this collector first saw it:
+    /// 0 at first sight. Told by the target of `/proc/PID/exe` and the bottom of the stack (field 28 of `/proc/PID/stat`). Absent
+    /// where the executable was never shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exec_generation: Option<u32>,
     /// `PID:START`.
     pub identity: ProcessId,
     /// Whether the `process-pattern` setting matches the command; it never filters.
@@ -76,6 +81,10 @@ pub enum EnvironmentSource {
     /// When the process was first seen running its present program. The kernel's text does not change after exec, unless the
     /// process writes its title over it, or ends.
     FirstSight,
+    /// From the memory of the process when it was first seen running its present program, because it has written its title
+    /// over what `/proc/PID/environ` shows: the list that the C library's `environ` leads to, with all that the process had
+    /// set and removed by then.
+    Memory,
     /// From the parent, which runs the same image: the process was forked from it after the title was written.
     Parent,
 }

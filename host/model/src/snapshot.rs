@@ -79,7 +79,7 @@ pub struct Capture {
     pub cpu_ms: Option<f64>,
     /// From start to completion, milliseconds, by the monotonic clock.
     pub duration_ms: f64,
-    /// How many helper processes of the collector lived when the capture ended.
+    /// How many helper processes of the collector lived when the capture ended, abandoned ones with them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub helper_count: Option<u32>,
     /// Its identity; also the name of its object.

@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 use model::{Gap, GapCode, Timestamp};
 use tracing::warn;
 
-use super::wire::{Part, Question};
+use super::wire::{self, Part, Question};
 use super::{GpuLook, GpuSettings};
-use crate::stacks::link::{HelperProgram, Link};
-use crate::stacks::own_process::{OwnProcess, Register, State};
-use crate::stacks::pipe::PipeError;
+use crate::helper::HelperProgram;
+use crate::helper::frame;
+use crate::helper::link::Link;
+use crate::helper::own_process::{OwnProcess, Register, State};
+use crate::helper::pipe::PipeError;
 
 /// For how many captures a library that crashed is left alone.
 const CAPTURES_LEFT_ALONE: u32 = 5;
@@ -127,7 +129,7 @@ impl Asker {
                 program: self.settings.helper.clone(),
                 arguments: self.settings.arguments.clone(),
             };
-            match Link::start(&program, &self.register, until) {
+            match Link::start(&program, &self.register, wire::PROTOCOL, until) {
                 Ok(link) => self.link = Some(link),
                 Err(error) => {
                     let code = if error.was_slow() {
@@ -146,9 +148,10 @@ impl Asker {
         let question = Question {
             library: self.settings.library.clone(),
         };
-        let sent = match &mut self.link {
-            Some(link) => link.ask(&question, until),
-            None => Err(PipeError::Closed),
+        let sent = match (&mut self.link, frame::encode(&question)) {
+            (Some(link), Ok(question)) => link.ask(&question, until),
+            (_, Err(error)) => Err(error.into()),
+            (None, _) => Err(PipeError::Closed),
         };
         self.asked = Some((Instant::now(), "the driver".to_owned()));
         let mut look = GpuLook::default();
@@ -168,7 +171,7 @@ impl Asker {
             return Err(PipeError::Closed);
         };
         loop {
-            match link.answer(until)? {
+            match frame::decode(&link.answer(until)?)? {
                 Part::Asking(what) => *asked = what,
                 Part::Driver(version) => look.driver = Some(version),
                 Part::Gpu(gpu) => look.gpus.push(*gpu),

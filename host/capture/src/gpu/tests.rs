@@ -9,11 +9,11 @@ use model::{Gap, GapCode, GpuProcessKind, GpuTrouble, Timestamp};
 use testkit::{DEADLINE, NvmlStandIn, process_exists, wait_until};
 
 use super::asker::{Asker, Patience};
-use super::wire::{Part, Question};
+use super::wire::{PROTOCOL, Part, Question};
 use super::{GpuLook, GpuSettings};
+use crate::helper::frame::{self, Hello};
+use crate::helper::own_process::{OwnProcess, Register};
 use crate::rights::{GPU_LIBRARY, GPU_VERSIONS};
-use crate::stacks::own_process::{OwnProcess, Register};
-use crate::stacks::wire::{self, Hello};
 
 const GIB: u64 = 1 << 30;
 
@@ -251,9 +251,11 @@ fn a_helper_that_hangs_ends_when_its_collector_is_gone() {
         .unwrap();
     let (mut input, mut output) = (helper.stdin.take().unwrap(), helper.stdout.take().unwrap());
     let library = settings.library;
-    wire::write(&mut input, &Question { library }).unwrap();
-    assert_eq!(wire::read::<Hello>(&mut output).unwrap(), Hello::ours());
-    let part = wire::read::<Part>(&mut output).unwrap();
+    frame::write(&mut input, &Question { library }).unwrap();
+    let mut payload = || frame::read_payload(&mut output).unwrap();
+    let hello: Hello = frame::decode(&payload()).unwrap();
+    assert_eq!(hello, Hello::of(PROTOCOL));
+    let part: Part = frame::decode(&payload()).unwrap();
     assert!(matches!(part, Part::Asking(_)), "{part:?}");
     drop(input);
     wait_until(DEADLINE, || helper.try_wait().unwrap().is_some());

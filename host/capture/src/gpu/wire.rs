@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use model::{Gap, Gpu};
 use serde::{Deserialize, Serialize};
 
+/// The version of this protocol.
+pub(super) const PROTOCOL: u32 = 1;
+
 /// Asks for everything.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Question {

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use model::{Process, ProcessId, Thread};
+use serde::{Deserialize, Serialize};
 
 /// Calls that take a path, and which argument it is.
 const CALLS: [(&str, usize); 46] = [
@@ -60,31 +61,41 @@ const CALLS: [(&str, usize); 46] = [
 const MOST_THREADS: usize = 64;
 
 /// The size of a `struct pollfd`.
-pub(super) const POLLED_BYTES: usize = 8;
+pub(crate) const POLLED_BYTES: usize = 8;
 /// More descriptors of one `poll` are not read.
 const MOST_POLLED: u64 = 256;
 
 /// Where the argument of a call is, and how to tell that the call is still the same.
-#[derive(Debug)]
-pub(super) struct ArgumentRequest {
-    pub(super) address: u64,
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ArgumentRequest {
+    pub(crate) address: u64,
     /// What `/proc/PID/task/TID/syscall` said.
-    pub(super) call: String,
-    pub(super) kind: Kind,
-    pub(super) tid: i32,
+    pub(crate) call: String,
+    pub(crate) kind: Kind,
+    pub(crate) tid: i32,
 }
 
 /// What an argument points to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Kind {
     Path,
     /// So many `struct pollfd`.
     Polled(usize),
 }
 
+impl Kind {
+    /// What a gap calls it.
+    pub(super) fn part(self) -> &'static str {
+        match self {
+            Self::Path => "ipc/path",
+            Self::Polled(_) => "ipc/poll",
+        }
+    }
+}
+
 /// What it pointed to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Argument {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Argument {
     Path(String),
     Polled(Vec<i32>),
 }
@@ -118,7 +129,7 @@ fn request(thread: &Thread) -> Option<ArgumentRequest> {
 }
 
 /// Returns the descriptors in `struct pollfd` (a descriptor, two times 16 bits of events); a negative one is not waited for.
-pub(super) fn polled(bytes: &[u8]) -> Vec<i32> {
+pub(crate) fn polled(bytes: &[u8]) -> Vec<i32> {
     let entries = bytes.chunks_exact(POLLED_BYTES);
     let fds =
         entries.filter_map(|entry| Some(i32::from_ne_bytes(entry.get(..4)?.try_into().ok()?)));

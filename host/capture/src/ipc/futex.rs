@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use model::FutexOwnerSource;
+use serde::{Deserialize, Serialize};
 
 /// The number of the system call `futex` on this machine; 32-bit programs have others and are left out.
 const NUMBER: Option<&str> = if cfg!(target_arch = "x86_64") {
@@ -30,11 +31,11 @@ pub(super) struct Wait {
 }
 
 /// What was read at the address of a futex.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Words {
-    pub(super) value: u32,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Words {
+    pub(crate) value: u32,
     /// The number eight bytes further on: if it is a mutex of glibc, the TID of its owner.
-    pub(super) third: Option<u32>,
+    pub(crate) third: Option<u32>,
 }
 
 /// Returns the futex that a thread with this `syscall` text waits for.

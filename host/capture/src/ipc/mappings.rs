@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 /// A file in memory that a process maps, all its mappings added up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mapping {
-    pub(super) bytes: u64,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Mapping {
+    pub(crate) bytes: u64,
     /// Of a System V segment this is its id.
-    pub(super) inode: u64,
-    pub(super) name: String,
+    pub(crate) inode: u64,
+    pub(crate) name: String,
 }
 
 /// Returns what is mapped of `/dev/shm`, memfds and System V segments.
-pub(super) fn parse(bytes: &[u8]) -> Vec<Mapping> {
+pub(crate) fn parse(bytes: &[u8]) -> Vec<Mapping> {
     let mut found = BTreeMap::<(&[u8], u64), u64>::new();
     for line in bytes.split(|&byte| byte == b'\n') {
         if let Some((name, inode, length)) = line_of(line) {

@@ -1,8 +1,9 @@
-//! The reads that can block, on a thread of their own that is abandoned when one does not return.
+//! What is asked of descriptors, on a thread of its own that is abandoned when an answer does not come.
 //!
-//! Words of memory and `maps` take the lock of the memory map. The size of a pipe takes the lock of the pipe, which a
-//! writer holds while it waits for a page of its own memory. So neither is read on the thread that must end on time.
-//! An abandoned thread ends as soon as its read returns; until then its process is left alone.
+//! The size of a pipe takes the lock of the pipe, which a writer holds while it waits for a page of its own memory; so it
+//! is not read on the thread that must end on time. Nor is it read in a helper process: where only ancestors of a process
+//! may have its descriptors (Yama), we are one and a helper is not. An abandoned thread ends as soon as its read returns;
+//! until then its process is left alone.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -10,18 +11,14 @@ use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use model::{PipeEnd, PipeFacts, ProcessId};
 
-use super::arguments::{Argument, ArgumentRequest, Kind};
-use super::futex::Words;
-use super::mappings::Mapping;
 use super::probe::process::{FileFacts, Probed};
 
 pub(super) mod pipe;
 pub(super) mod process;
-mod words;
 
 /// How long a read may take; and every further one in the same capture.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -30,38 +27,27 @@ const SHORT_PATIENCE: Duration = Duration::from_millis(50);
 /// With so many reads blocked, no others are begun: each holds a thread.
 const MOST_BLOCKED: usize = 16;
 
-/// So long `maps` are read in one capture; those of a large process take a millisecond.
-const MAPS_BUDGET: Duration = Duration::from_millis(20);
-
 const STACK_BYTES: usize = 256 << 10;
 
 /// What is asked of one process.
 #[derive(Debug)]
 pub(super) struct Request {
-    /// What calls of its threads are about.
-    pub(super) arguments: Vec<ArgumentRequest>,
     /// Descriptors whose file is asked about: is it a FIFO, how long is it; and which end of a FIFO each would be.
     pub(super) files: Vec<(i32, PipeEnd)>,
     pub(super) id: ProcessId,
-    pub(super) maps: bool,
     pub(super) pipes: Vec<PipeRequest>,
     /// Descriptors of sockets, with the inodes, whose protocol is asked for.
     pub(super) sockets: Vec<(i32, u64)>,
-    /// Addresses of futexes.
-    pub(super) words: Vec<u64>,
 }
 
 impl Request {
     /// Asks nothing yet.
     pub(super) fn of(id: ProcessId) -> Self {
         Self {
-            arguments: Vec::new(),
             files: Vec::new(),
             id,
-            maps: false,
             pipes: Vec::new(),
             sockets: Vec::new(),
-            words: Vec::new(),
         }
     }
 }
@@ -79,16 +65,10 @@ pub(super) struct PipeRequest {
 pub(super) enum Answer {
     /// A descriptor is of this file; of a FIFO also how full it is.
     File(i32, io::Result<(FileFacts, Option<io::Result<PipeFacts>>)>),
-    /// Nothing where the time for this had run out.
-    Maps(Option<io::Result<Vec<Mapping>>>),
-    /// By thread; not found if it waits in another call by now.
-    Argument(i32, Kind, io::Result<Argument>),
     /// By inode.
     Pipe(u64, io::Result<PipeFacts>),
     /// Of a socket, by inode, the kernel's name.
     Protocol(u64, io::Result<String>),
-    /// By address.
-    Word(u64, io::Result<Words>),
 }
 
 /// What became of a request.
@@ -173,7 +153,7 @@ impl Prober {
         let mut worker = Worker {
             _end_of_work: sender,
             blocked: Arc::clone(&self.blocked),
-            probed: Probed::new(proc.to_owned(), Instant::now() + MAPS_BUDGET),
+            probed: Probed::new(proc.to_owned()),
             progress: Arc::clone(progress),
         };
         let requests = Arc::clone(requests);

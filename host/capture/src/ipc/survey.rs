@@ -6,7 +6,7 @@ use std::io;
 use model::{Endpoint, Gap, GapCode, PipeEnd, PipeFacts, Process, ProcessId};
 use rustix::io::Errno;
 
-use super::arguments;
+use super::arguments::{self, Argument};
 use super::descriptor::{self, inode_of};
 use super::futex::Words;
 use super::futexes::Waits;
@@ -16,10 +16,14 @@ use super::probe::process::FileFacts;
 use super::probe::{Answer, Outcome, PipeRequest, Request, lock};
 use crate::gaps::GapList;
 use crate::machine::Machine;
+use crate::memory::{Failure, Job, Piece, Task};
 use crate::proc::Reader;
 
 /// Who waits for one of these waits for the memory of the process.
 const BLOCKING: [&str; 4] = ["cmdline", "environ", "maps", "smaps_rollup"];
+
+/// What is not read of a process whose memory blocks a reader.
+const BLOCKED: &str = "ipc/futex,ipc/maps,ipc/path,ipc/poll";
 
 /// More descriptors of one process are not asked about.
 const FILES_LIMIT: usize = 256;
@@ -28,7 +32,7 @@ const FILES_LIMIT: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     /// By process and thread, what its call is about.
-    pub(super) arguments: BTreeMap<(ProcessId, i32), arguments::Argument>,
+    pub(super) arguments: BTreeMap<(ProcessId, i32), Argument>,
     /// FIFOs by inode.
     pub(super) fifos: BTreeMap<u64, PipeFacts>,
     pub(super) mappings: BTreeMap<ProcessId, Vec<Mapping>>,
@@ -68,35 +72,22 @@ pub(super) fn survey(
     for process in processes {
         let id = process.identity;
         let mut list = GapList::of(id);
-        let addresses = waits.range((id, 0)..=(id, u64::MAX));
-        let mut request = Request {
+        let request = Request {
             files: files(machine, process, &mut mounts, reader, &mut list),
-            id,
-            maps: wants_maps(machine, process, &mut survey),
-            arguments: arguments::wanted(process),
             pipes: first.remove(&id).unwrap_or_default(),
-            sockets: Vec::new(),
-            words: addresses.map(|((_, address), _)| *address).collect(),
+            ..Request::of(id)
         };
-        let reads_memory =
-            request.maps || !request.words.is_empty() || !request.arguments.is_empty();
-        if blocked.contains(&id) && reads_memory {
-            let gap = Gap::new("ipc/futex,ipc/maps,ipc/path,ipc/poll", GapCode::BlockedRead);
-            list.add(gap.with_detail("its memory already blocks another read"));
-            request.maps = false;
-            request.arguments.clear();
-            request.words.clear();
+        if !request.is_empty() {
+            requests.push((lists.len(), request));
         }
-        if request.is_empty() {
-            add(gaps, list);
-        } else {
-            requests.push(request);
-            lists.push((process, list));
-        }
+        lists.push((process, list));
     }
+    survey.memory(machine, waits, &blocked, &mut lists);
+    let (places, requests): (Vec<usize>, Vec<Request>) = requests.into_iter().unzip();
     let outcomes = machine.ipc.prober.read(&machine.proc, requests);
     let mut refused = BTreeMap::new();
-    for ((process, list), outcome) in lists.iter_mut().zip(outcomes) {
+    for (place, outcome) in places.into_iter().zip(outcomes) {
+        let (process, list) = &mut lists[place];
         survey.take(process, outcome, list, &mut refused);
     }
     survey.ask_others(machine, endpoints, &refused);
@@ -112,6 +103,84 @@ pub(super) fn survey(
 type Refused = BTreeMap<u64, (ProcessId, io::Error)>;
 
 impl Survey {
+    /// Reads words, arguments of calls and maps of the processes in `lists`, all that waits for their memory.
+    fn memory(
+        &mut self,
+        machine: &Machine,
+        waits: &Waits,
+        blocked: &BTreeSet<ProcessId>,
+        lists: &mut [(&Process, GapList)],
+    ) {
+        let mut jobs = Vec::new();
+        let mut places = Vec::new();
+        for (place, (process, list)) in lists.iter_mut().enumerate() {
+            let id = process.identity;
+            let maps = wants_maps(machine, process, self);
+            let words = waits.range((id, 0)..=(id, u64::MAX));
+            let words: Vec<u64> = words.map(|((_, address), _)| *address).collect();
+            let arguments = arguments::wanted(process);
+            if !maps && words.is_empty() && arguments.is_empty() {
+                continue;
+            }
+            if blocked.contains(&id) {
+                let gap = Gap::new(BLOCKED, GapCode::BlockedRead);
+                list.add(gap.with_detail("its memory already blocks another read"));
+                continue;
+            }
+            let task = Task::Connections {
+                arguments,
+                maps,
+                words,
+            };
+            jobs.push(Job { id, task });
+            places.push(place);
+        }
+        if jobs.is_empty() {
+            return;
+        }
+        let mut parts = vec!["ipc"; jobs.len()];
+        let mut take = |job: usize, piece| {
+            let (process, gaps) = &mut lists[places[job]];
+            match piece {
+                Piece::BeginsArgument(kind) => parts[job] = kind.part(),
+                Piece::BeginsWords => parts[job] = "ipc/futex",
+                Piece::BeginsMaps => parts[job] = "ipc/maps",
+                piece => self.take_piece(process.identity, piece, gaps),
+            }
+        };
+        let failures = machine.memory.read(&machine.proc, &[], &jobs, &mut take);
+        for (job, Failure { code, detail }) in failures {
+            let (_, gaps) = &mut lists[places[job]];
+            gaps.add(Gap::new(parts[job], code).with_detail(detail));
+        }
+    }
+
+    fn take_piece(&mut self, id: ProcessId, piece: Piece, gaps: &mut GapList) {
+        match piece {
+            Piece::Argument(tid, kind, argument) => {
+                if let Some(argument) = keep(gaps, kind.part(), argument.map_err(Into::into)) {
+                    self.arguments.insert((id, tid), argument);
+                }
+            }
+            Piece::Word(address, words) => {
+                if let Some(words) = keep(gaps, "ipc/futex", words.map_err(Into::into)) {
+                    self.words.insert((id, address), words);
+                }
+            }
+            Piece::Maps(None) => {
+                let detail = "the time for reading maps in one capture had run out";
+                let gap = Gap::new("ipc/maps", GapCode::Skipped);
+                gaps.add(gap.with_detail(detail));
+            }
+            Piece::Maps(Some(mappings)) => {
+                if let Some(mappings) = keep(gaps, "ipc/maps", mappings.map_err(Into::into)) {
+                    self.mappings.insert(id, mappings);
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn take(
         &mut self,
         process: &Process,
@@ -126,11 +195,8 @@ impl Survey {
                 Answer::Pipe(inode, Err(error)) => {
                     refused.entry(inode).or_insert((id, error));
                 }
-                Answer::Word(address, words) => {
-                    if let Some(words) = keep(gaps, "ipc/futex", words) {
-                        self.words.insert((id, address), words);
-                    }
-                }
+                // Asked for later, when it is known which sockets no list has.
+                Answer::Protocol(..) => {}
                 Answer::File(fd, file) => {
                     let Some((facts, fullness)) = keep(gaps, "ipc/file", file) else {
                         continue;
@@ -139,27 +205,6 @@ impl Survey {
                     let fullness = fullness.and_then(|fullness| keep(gaps, "ipc/pipe", fullness));
                     if let Some(fullness) = fullness {
                         self.fifos.insert(facts.inode, fullness);
-                    }
-                }
-                Answer::Argument(tid, kind, argument) => {
-                    let what = match kind {
-                        arguments::Kind::Path => "ipc/path",
-                        arguments::Kind::Polled(_) => "ipc/poll",
-                    };
-                    if let Some(argument) = keep(gaps, what, argument) {
-                        self.arguments.insert((id, tid), argument);
-                    }
-                }
-                // Asked for later, when it is known which sockets no list has.
-                Answer::Protocol(..) => {}
-                Answer::Maps(None) => {
-                    let detail = "the time for reading maps in one capture had run out";
-                    let gap = Gap::new("ipc/maps", GapCode::Skipped);
-                    gaps.add(gap.with_detail(detail));
-                }
-                Answer::Maps(Some(mappings)) => {
-                    if let Some(mappings) = keep(gaps, "ipc/maps", mappings) {
-                        self.mappings.insert(id, mappings);
                     }
                 }
             }
@@ -213,11 +258,7 @@ impl Survey {
 
 impl Request {
     fn is_empty(&self) -> bool {
-        self.files.is_empty()
-            && !self.maps
-            && self.arguments.is_empty()
-            && self.pipes.is_empty()
-            && self.words.is_empty()
+        self.files.is_empty() && self.pipes.is_empty()
     }
 }
 

@@ -22,6 +22,12 @@ pub(crate) struct Reader {
     entries: Vec<MaybeUninit<u8>>,
 }
 
+impl Default for Reader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Reader {
     pub(crate) fn new() -> Self {
         Self {

@@ -14,10 +14,10 @@ use rustix::fs::Access;
 use tracing::warn;
 
 use super::complaint::{Complaint, remedy};
-use super::own_process::{OwnProcess, Register, State};
-use super::pipe::{self, PipeError};
 use super::{Reading, Wanted, gap};
 use crate::StackSettings;
+use crate::helper::own_process::{OwnProcess, Register, State};
+use crate::helper::pipe::{self, PipeError};
 
 /// The most output that is read, bytes.
 const MOST_OUTPUT: usize = 64 << 20;

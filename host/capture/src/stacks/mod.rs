@@ -1,18 +1,15 @@
 //! Python stacks of other processes, and why there are none.
 //!
 //! Whatever can hang runs in another process that can be given up: our own reader (`crate::frames`) and py-spy as a library
-//! in stack helpers of our own (`pool`, `link`, `shift`; their inside is `helper`, `reader`), or an external py-spy
-//! (`executable`).
+//! in stack helpers of our own (`pool`, `shift`, and `crate::helper`; their inside is `helper`, `reader`), or an external
+//! py-spy (`executable`).
 
 mod complaint;
 mod convert;
 mod executable;
-pub(crate) mod helper;
+mod helper;
 mod image;
 mod interpreter;
-pub(crate) mod link;
-pub(crate) mod own_process;
-pub(crate) mod pipe;
 mod pool;
 mod reader;
 mod recorded;
@@ -30,11 +27,11 @@ use std::time::Instant;
 
 use model::{Gap, GapCode, ProcessId, Stacks, Step};
 
+use crate::helper::HelperProgram;
+use crate::helper::own_process::Register;
 use crate::{StackSettings, StackSource};
 use executable::External;
 pub use helper::stack_helper;
-use link::HelperProgram;
-pub(crate) use own_process::Register;
 use pool::Pool;
 
 /// A process whose stacks are wanted.
@@ -144,12 +141,7 @@ impl StackReaders {
             .collect()
     }
 
-    /// Returns the PIDs of all helpers and external readers that may still be there; none of them is the task's.
-    pub(crate) fn helper_pids(&self) -> Vec<i32> {
-        self.register.pids()
-    }
-
-    /// Returns the list of their PIDs, which is kept up to date.
+    /// Returns the list of all helpers and external readers that may still be there; none of them is the task's.
     pub(crate) fn register(&self) -> Register {
         self.register.clone()
     }

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use model::{Gap, GapCode, ProcessId};
 use tracing::warn;
 
-use super::image;
-use super::link::{HelperProgram, Link};
-use super::own_process::{OwnProcess, Register, State};
 use super::shift::{Hung, Shift};
-use super::{Numbers, Reading, gap};
+use super::{Numbers, Reading, gap, image, wire};
 use crate::StackSettings;
+use crate::helper::HelperProgram;
+use crate::helper::link::Link;
+use crate::helper::own_process::{self, OwnProcess, Register, State};
 
 /// For how many captures a process in which a helper hung or died is left alone, unless its state changes.
 const CAPTURES_LEFT_ALONE: u32 = 5;
@@ -109,7 +109,8 @@ impl Pool {
         for process in ending {
             process.state(until.saturating_duration_since(Instant::now()));
         }
-        self.abandoned.clear();
+        let abandoned = self.abandoned.drain(..).map(|(_, helper)| helper);
+        own_process::end_all(abandoned.collect());
         self.homes.clear();
     }
 
@@ -184,7 +185,7 @@ impl Pool {
                 .zip(shares)
                 .filter(|(_, share)| !share.is_empty())
                 .map(|(link, share)| {
-                    let start = move |until| Link::start(helper, register, until);
+                    let start = move |until| Link::start(helper, register, wire::PROTOCOL, until);
                     scope.spawn(move || {
                         Shift::work(link, share, (settings, numbers), deadline, start)
                     })

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use model::{GapCode, ProcessId, Stacks, Step};
 
-use super::link::{Link, StartError};
-use super::own_process::{OwnProcess, State};
-use super::pipe::PipeError;
-use super::wire::{Answer, Outcome, Request};
+use super::wire::{self, Answer, Outcome, Request};
 use super::{Numbers, Reading, gap};
 use crate::StackSettings;
+use crate::helper::link::{Link, StartError};
+use crate::helper::own_process::{OwnProcess, State};
+use crate::helper::pipe::PipeError;
 
 /// The shortest time that a helper gets for one process, even close to the deadline.
 const LEAST_TIME: Duration = Duration::from_millis(100);
@@ -92,10 +92,12 @@ impl Shift {
 
     /// Asks for all of `request` and takes answers until one does not come.
     fn converse(&mut self, mut helper: Link, request: &Request) -> Done {
-        let mut asked = helper.ask(request, self.limit());
+        let frame = wire::encode(request).map_err(PipeError::from);
+        let mut asked = frame.and_then(|frame| helper.ask(&frame, self.limit()));
         for (index, &process) in request.processes.iter().enumerate() {
             let began = Instant::now();
-            let answer = asked.and_then(|()| helper.answer::<Answer>(self.limit()));
+            let answer = asked.and_then(|()| helper.answer(self.limit()));
+            let answer = answer.and_then(|payload| Ok(wire::decode::<Answer>(&payload)?));
             asked = Ok(());
             match answer {
                 Ok(answer) if answer.process == process => {

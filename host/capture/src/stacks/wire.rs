@@ -3,36 +3,13 @@
 //! helper: `Hello`; then, per `Request` of the collector, one `Answer` a process in the order of the request, each
 //! sent as soon as it is known, so that what was done before a deadline is kept.
 
-use std::io::{self, Read, Write};
-
 use model::{Frame, GapCode, ProcessId, StackSourceName, Step, Trace};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+pub(super) use crate::helper::frame::{decode, encode, write};
 
 /// The version of this protocol.
 pub(super) const PROTOCOL: u32 = 3;
-
-/// The longest frame that is written or read, bytes.
-pub(super) const LONGEST_FRAME: usize = 64 << 20;
-
-/// What a helper says first.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Hello {
-    /// `PROTOCOL` of the helper.
-    pub(super) protocol: u32,
-    /// The version of its program.
-    pub(super) version: String,
-}
-
-impl Hello {
-    /// The one that this program says, and expects.
-    pub(crate) fn ours() -> Self {
-        Self {
-            protocol: PROTOCOL,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        }
-    }
-}
 
 /// Processes to read.
 #[derive(Debug, Serialize, Deserialize)]
@@ -188,50 +165,6 @@ fn at<T>(list: &[T], index: u32) -> Option<&T> {
     list.get(usize::try_from(index).ok()?)
 }
 
-/// Returns `message` as a frame. Errors: longer than `LONGEST_FRAME`.
-pub(super) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; 4];
-    serde_json::to_writer(&mut bytes, message)?;
-    let length = bytes.len() - 4;
-    if length > LONGEST_FRAME {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("a message of {length} bytes is longer than {LONGEST_FRAME}"),
-        ));
-    }
-    let length = u32::try_from(length).expect("the longest frame is far shorter than 4 GiB");
-    bytes[..4].copy_from_slice(&length.to_le_bytes());
-    Ok(bytes)
-}
-
-/// Returns the length that the four bytes at the start of a frame announce. Errors: longer than `LONGEST_FRAME`.
-pub(super) fn announced(start: [u8; 4]) -> io::Result<usize> {
-    usize::try_from(u32::from_le_bytes(start))
-        .ok()
-        .filter(|&length| length <= LONGEST_FRAME)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a message is too long"))
-}
-
-/// Returns the message of a frame's payload.
-pub(super) fn decode<T: DeserializeOwned>(payload: &[u8]) -> io::Result<T> {
-    Ok(serde_json::from_slice(payload)?)
-}
-
-/// Reads one message; for the helper, which may block. Errors: end of input, and what `decode` refuses.
-pub(crate) fn read<T: DeserializeOwned>(input: &mut impl Read) -> io::Result<T> {
-    let mut start = [0; 4];
-    input.read_exact(&mut start)?;
-    let mut payload = vec![0; announced(start)?];
-    input.read_exact(&mut payload)?;
-    decode(&payload)
-}
-
-/// Writes one message; for the helper, which may block.
-pub(crate) fn write(output: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
-    output.write_all(&encode(message)?)?;
-    output.flush()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,7 +198,7 @@ mod tests {
         };
         let mut bytes = Vec::new();
         write(&mut bytes, &answer).unwrap();
-        let back: Answer = read(&mut bytes.as_slice()).unwrap();
+        let back: Answer = decode(&bytes[4..]).unwrap();
         let Outcome::Traces {
             stacks: packed,
             source: StackSourceName::Own,
@@ -307,12 +240,5 @@ mod tests {
         assert_eq!((step.function.as_str(), step.line), ("step", 42));
         number.frame = 2;
         assert_eq!(number.unpack(&traces), None);
-    }
-
-    #[test]
-    fn a_length_beyond_the_limit_is_refused_before_anything_is_allocated() {
-        let bytes = [0xff; 8];
-        let error = read::<Hello>(&mut bytes.as_slice()).unwrap_err();
-        assert_eq!(error.to_string(), "a message is too long");
     }
 }

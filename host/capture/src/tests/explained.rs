@@ -327,11 +327,14 @@ fn a_title_over_the_environment_does_not_hide_the_rank() {
             assert!(gaps.iter().all(|(what, ..)| *what != "environ"), "{gaps:?}");
         }
 
-        // Who comes later cannot know it, and says so.
+        // Who comes later finds it in the memory of each.
         let late = look(&local(), child.pid());
-        let process = process(&late, child.pid());
-        assert!(process.distributed_environment.is_empty());
-        assert!(gaps_of(&late, child.pid()).contains(&("environ", GapCode::Malformed, 1)));
+        for process in &late.processes {
+            assert_eq!(process.distributed_environment["RANK"], "7", "{mode}");
+            assert_eq!(process.environment_source, Some(EnvironmentSource::Memory));
+            let gaps = gaps_of(&late, process.pid);
+            assert!(gaps.iter().all(|(what, ..)| *what != "environ"), "{gaps:?}");
+        }
         for process in &snapshot.processes {
             testkit::send_signal(process.pid, 9);
         }
@@ -451,7 +454,7 @@ fn what_a_capture_costs_is_in_it() {
     let targets = discover(&machine, &mut Scope::tree(id, None)).unwrap();
     let capture = look_at(&machine, &targets).capture;
     assert!(capture.cpu_ms.unwrap() > 0.0);
-    assert_eq!(capture.helper_count, Some(0));
+    assert_eq!(capture.helper_count, Some(1), "the one that reads memory");
 }
 
 #[test]
@@ -470,13 +473,11 @@ fn a_count_of_shared_memory_that_does_not_return_is_given_up() {
     let fake = testkit::FakeMachine::new().process(100, |p| p.environment([("RANK", "3")]));
     let directory = std::fs::File::open(fake.proc_root()).unwrap();
     rustix::fs::mkfifoat(&directory, "100/smaps_rollup", 0o600.into()).unwrap();
-    let machine = super::machine(&fake);
+    let machine = super::machine(&fake).with_memory_helper(super::memory_helper());
     let snapshot = look_with(&machine, 100, 1 << 30);
     let blocked = ("smaps_rollup", GapCode::BlockedRead, 1);
     assert_eq!(gaps_of(&snapshot, 100), [blocked]);
     let process = process(&snapshot, 100);
     assert_eq!(process.distributed_environment["RANK"], "3");
     assert_eq!(process.memory.as_ref().unwrap().pss_bytes, None);
-    // The reader is let go.
-    std::fs::write(fake.proc_root().join("100/smaps_rollup"), "").unwrap();
 }

@@ -9,7 +9,7 @@ use rustix::process::{Gid, Pid, Uid, getpid, set_child_subreaper};
 use testkit::{DEADLINE, newest_python, process_state, wait_until};
 
 use super::explained::{look_until, waits_in};
-use super::{gaps_of, local, look, look_at, pids, process};
+use super::{gaps_of, local, local_in_place, look, look_at, pids, process};
 use crate::{Scope, discover};
 
 /// A child that is killed and waited for with the value.
@@ -235,7 +235,7 @@ fn look_as_nobody(id: ProcessId) -> Snapshot {
         let (gid, uid) = (Gid::from_raw(65_534), Uid::from_raw(65_534));
         rustix::thread::set_thread_res_gid(gid, gid, gid).unwrap();
         rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
-        let machine = local();
+        let machine = local_in_place();
         let targets = discover(&machine, &mut Scope::tree(id, None)).unwrap();
         look_at(&machine, &targets)
     };

@@ -83,6 +83,7 @@ fn process(pid: i32, ppid: i32, cmdline: &[&str], environment: &[(&str, &str)]) 
         distributed_environment: environment.collect::<BTreeMap<_, _>>(),
         environment_source: None,
         exe: None,
+        exec_generation: None,
         identity: ProcessId {
             pid,
             start_time_ticks,

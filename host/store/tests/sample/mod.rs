@@ -259,6 +259,7 @@ pub(crate) fn process(id: ProcessId, threads: i32, depth: usize) -> Process {
         distributed_environment: map(&[("RANK", "0"), ("WORLD_SIZE", "4")]),
         environment_source: Some(EnvironmentSource::FirstSight),
         exe: Some("/usr/bin/python3.11".to_owned()),
+        exec_generation: Some(1),
         identity: id,
         matches_pattern: true,
         memory: Some(MemoryFacts {

@@ -1,24 +1,17 @@
-//! What is asked of one process, in an order that puts what explains a wait first.
+//! What is asked of the descriptors of one process: pipes first, which explain waits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::time::Instant;
 
 use model::{PipeEnd, PipeFacts, ProcessId};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, FileType, StatxFlags, getxattr, statx};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::{Answer, PipeRequest, Request, pipe, words};
-use crate::ipc::arguments::{self, Argument, ArgumentRequest, Kind};
-use crate::ipc::mappings;
+use super::{Answer, PipeRequest, Request, pipe};
 use crate::proc::reader::{open_process, read_link};
-use crate::proc::{Reader, stat, text};
-
-/// More than this of a `maps` file is not searched.
-const MAPS_LIMIT: usize = 8 << 20;
+use crate::proc::{Reader, stat};
 
 /// What a descriptor is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +24,6 @@ pub(in crate::ipc) struct FileFacts {
 /// Asks processes one after the other.
 pub(super) struct Probed {
     fifos: BTreeSet<u64>,
-    maps_until: Instant,
     proc: PathBuf,
     reader: Reader,
 }
@@ -44,10 +36,9 @@ struct Target<'a> {
 }
 
 impl Probed {
-    pub(super) fn new(proc: PathBuf, maps_until: Instant) -> Self {
+    pub(super) fn new(proc: PathBuf) -> Self {
         Self {
             fifos: BTreeSet::new(),
-            maps_until,
             proc,
             reader: Reader::new(),
         }
@@ -74,15 +65,6 @@ impl Probed {
         if !self.is_same(&target) {
             return;
         }
-        self.words(&target, &request.words, &begin, &answer);
-        for wanted in &request.arguments {
-            begin(match wanted.kind {
-                Kind::Path => "path",
-                Kind::Polled(_) => "poll",
-            });
-            let argument = self.argument(&target, wanted);
-            answer(Answer::Argument(wanted.tid, wanted.kind, argument));
-        }
         for &wanted in &request.pipes {
             begin("pipe");
             let facts = pipe_of(&target, wanted);
@@ -98,53 +80,6 @@ impl Probed {
             let protocol = self.protocol(&target, fd, inode);
             answer(Answer::Protocol(inode, protocol));
         }
-        if request.maps {
-            begin("maps");
-            answer(Answer::Maps(self.maps(target.directory)));
-        }
-    }
-
-    /// The call takes a PID: the words are of this process only if it is there after the reads as well.
-    fn words(
-        &mut self,
-        target: &Target<'_>,
-        addresses: &[u64],
-        begin: &impl Fn(&'static str),
-        answer: &impl Fn(Answer),
-    ) {
-        let mut read = BTreeMap::new();
-        for &address in addresses {
-            begin("futex");
-            let words = words::read(target.id.pid, target.directory, address);
-            read.insert(address, words);
-        }
-        if !read.is_empty() && self.lives(target) {
-            for (address, words) in read {
-                answer(Answer::Word(address, words));
-            }
-        }
-    }
-
-    /// What is read is of the call only if the thread waits in it before and after.
-    fn argument(&mut self, target: &Target<'_>, wanted: &ArgumentRequest) -> io::Result<Argument> {
-        let (pid, directory) = (target.id.pid, target.directory);
-        let argument = match wanted.kind {
-            Kind::Path => {
-                let path = words::text(pid, directory, wanted.address)?;
-                Argument::Path(String::from_utf8_lossy(&path).into_owned())
-            }
-            Kind::Polled(count) => {
-                let mut bytes = vec![0; count * arguments::POLLED_BYTES];
-                let length = words::bytes(pid, directory, wanted.address, &mut bytes)?;
-                Argument::Polled(arguments::polled(bytes.get(..length).unwrap_or_default()))
-            }
-        };
-        let file = format!("task/{}/syscall", wanted.tid);
-        let now = self.reader.read(target.directory, &file).map(text::line)?;
-        if now != wanted.call || !self.lives(target) {
-            return Err(rustix::io::Errno::NOENT.into());
-        }
-        Ok(argument)
     }
 
     /// Asks the file system for nothing that it does not know: a network file system is not waited for.
@@ -193,29 +128,10 @@ impl Probed {
         Ok(String::from_utf8_lossy(name).into_owned())
     }
 
-    fn maps(&mut self, directory: BorrowedFd<'_>) -> Option<io::Result<Vec<mappings::Mapping>>> {
-        if Instant::now() > self.maps_until {
-            return None;
-        }
-        let content = self.reader.read_up_to(directory, "maps", MAPS_LIMIT);
-        Some(content.map(|(content, _)| mappings::parse(content)))
-    }
-
     fn is_same(&mut self, target: &Target<'_>) -> bool {
         let stat = self.reader.read(target.directory, "stat").ok();
         let stat = stat.and_then(stat::parse);
         stat.is_some_and(|stat| stat.start_time_ticks == target.id.start_time_ticks)
-    }
-    fn lives(&mut self, target: &Target<'_>) -> bool {
-        let Ok(pidfd) = &target.pidfd else {
-            return self.is_same(target);
-        };
-        let mut polled = [PollFd::new(pidfd, PollFlags::IN)];
-        let at_once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        poll(&mut polled, Some(&at_once)).is_ok_and(|ended| ended == 0)
     }
 }
 

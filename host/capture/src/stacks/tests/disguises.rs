@@ -9,12 +9,15 @@ use model::{GapCode, ProcessId};
 use super::workload::{SCRIPT, Workload, pythons, version};
 use super::{code, copy_program, embedded, eventually, read_one};
 use crate::image::{Asked, ImageReader};
+use crate::memory::MemoryReader;
 use crate::python::Python;
 use crate::stacks::{StackReaders, image};
 
 /// What the capture takes the process for.
 fn judged(id: ProcessId) -> Python {
-    ImageReader::default().read(Path::new("/proc"), &[id], &Asked::default())[0].python()
+    let memory = MemoryReader::with_helper(crate::tests::memory_helper());
+    let images = ImageReader::default();
+    images.read(&memory, Path::new("/proc"), &[id], &Asked::default())[0].python()
 }
 
 #[track_caller]

@@ -9,6 +9,7 @@ use rustix::process::Signal;
 
 use super::workload::{HANGING_SCRIPT, RESTLESS_SCRIPT, Workload, pythons, version};
 use super::{code, embedded, eventually, helper_program, read_all, read_one, settings, wanted};
+use crate::helper::frame;
 use crate::stacks::{StackReaders, Wanted, image, wire};
 use crate::{StackSettings, StackSource};
 
@@ -137,17 +138,17 @@ fn zombies_strangers_and_the_gone_are_gaps_of_their_own() {
 #[test]
 fn helpers_start_at_the_first_read_are_kept_and_end_with_close() {
     let readers = embedded();
-    assert_eq!(readers.helper_pids(), [0; 0]);
+    assert_eq!(readers.register().pids(), [0; 0]);
     let workload = Workload::start(&pythons()[0]);
     read_both(&readers, &workload);
-    let helpers = readers.helper_pids();
+    let helpers = readers.register().pids();
     assert_eq!(helpers.len(), 1);
     let comm = std::fs::read_to_string(format!("/proc/{}/comm", helpers[0])).unwrap();
     assert_eq!(comm, "taskscope-stack\n");
     read_both(&readers, &workload);
-    assert_eq!(readers.helper_pids(), helpers);
+    assert_eq!(readers.register().pids(), helpers);
     readers.close();
-    assert_eq!(readers.helper_pids(), [0; 0]);
+    assert_eq!(readers.register().pids(), [0; 0]);
 }
 
 #[test]
@@ -155,14 +156,14 @@ fn a_helper_is_deaf_to_polite_signals_and_in_a_group_of_its_own() {
     let readers = embedded();
     let workload = Workload::start(&pythons()[0]);
     read_both(&readers, &workload);
-    let helper = readers.helper_pids()[0];
+    let helper = readers.register().pids()[0];
     let pid = rustix::process::Pid::from_raw(helper).unwrap();
     assert_eq!(rustix::process::getpgid(Some(pid)).unwrap(), pid);
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         rustix::process::kill_process(pid, signal).unwrap();
     }
     read_both(&readers, &workload);
-    assert_eq!(readers.helper_pids(), [helper]);
+    assert_eq!(readers.register().pids(), [helper]);
 }
 
 #[test]
@@ -170,7 +171,7 @@ fn a_helper_that_was_killed_between_captures_is_replaced() {
     let readers = embedded();
     let workload = Workload::start(&pythons()[0]);
     read_both(&readers, &workload);
-    let helper = readers.helper_pids()[0];
+    let helper = readers.register().pids()[0];
     let pid = rustix::process::Pid::from_raw(helper).unwrap();
     rustix::process::kill_process(pid, Signal::KILL).unwrap();
     let state = || image::stat(helper).ok().map(|stat| stat.state);
@@ -178,7 +179,7 @@ fn a_helper_that_was_killed_between_captures_is_replaced() {
         matches!(state(), None | Some('Z')).then_some(())
     });
     read_both(&readers, &workload);
-    assert_ne!(readers.helper_pids(), [helper]);
+    assert_ne!(readers.register().pids(), [helper]);
 }
 
 #[test]
@@ -189,8 +190,9 @@ fn a_helper_ends_with_its_collector_even_in_the_middle_of_a_read() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let hello: wire::Hello = wire::read(helper.stdout.as_mut().unwrap()).unwrap();
-    assert_eq!(hello, wire::Hello::ours());
+    let hello = frame::read_payload(helper.stdout.as_mut().unwrap()).unwrap();
+    let hello: frame::Hello = frame::decode(&hello).unwrap();
+    assert_eq!(hello, frame::Hello::of(wire::PROTOCOL));
     let request = wire::Request {
         focus: Vec::new(),
         locals: Vec::new(),
@@ -222,7 +224,7 @@ fn a_read_that_hangs_is_given_up_and_the_next_process_is_read_in_time() {
     let read = read_all(&readers, &both);
     assert_eq!(code(&read[0].1), GapCode::TimedOut);
     assert!(matches!(read[1].1, Ok(Some(_))), "{read:?}");
-    assert_eq!(readers.helper_pids().len(), 1);
+    assert_eq!(readers.register().pids().len(), 1);
 }
 
 #[test]
@@ -284,6 +286,6 @@ fn a_program_that_is_no_helper_is_one_gap_for_each_process() {
         assert_eq!(gap.code, GapCode::NoReader);
         let detail = gap.detail.unwrap();
         assert!(detail.contains(words), "{detail}");
-        assert_eq!(readers.helper_pids(), [0; 0]);
+        assert_eq!(readers.register().pids(), [0; 0]);
     }
 }

@@ -42,7 +42,7 @@ fn with(text: &str) -> super::Read {
     let program = script(directory.path(), "py-spy", text);
     let readers = readers(Some(program), &[]);
     let read = read_one(&readers, "7:1".parse().unwrap());
-    assert_eq!(readers.helper_pids(), [0; 0]);
+    assert_eq!(readers.register().pids(), [0; 0]);
     read
 }
 
@@ -84,7 +84,7 @@ fn a_program_that_hangs_is_ended_with_its_children() {
     let read = read_one(&readers, "7:1".parse().unwrap());
     assert_eq!(code(&read), GapCode::TimedOut);
     assert!(began.elapsed() < super::PATIENCE / 2);
-    assert_eq!(readers.helper_pids(), [0; 0]);
+    assert_eq!(readers.register().pids(), [0; 0]);
     let child = std::fs::read_to_string(trace).unwrap();
     let child = child.trim().parse().unwrap();
     super::eventually("its child ends", || {

@@ -108,7 +108,11 @@ fn a_process_that_hangs_its_helper_is_timed_out_and_the_others_get_their_stacks(
         detail.contains("the helper that read it was ended"),
         "{detail}"
     );
-    assert_eq!(bad.readers.helper_pids().len(), 1, "the killed one is gone");
+    assert_eq!(
+        bad.readers.register().pids().len(),
+        1,
+        "the killed one is gone"
+    );
 }
 
 #[test]
@@ -116,14 +120,14 @@ fn a_process_that_hung_a_helper_is_left_alone_until_its_state_changes() {
     let (workload, ids) = three();
     let bad = bad("hang", workload.id.pid);
     read(&bad, &ids, PATIENCE);
-    let helpers = bad.readers.helper_pids();
+    let helpers = bad.readers.register().pids();
     let results = read(&bad, &ids, PATIENCE);
     assert_eq!(code(&results[1]), GapCode::TimedOut);
-    assert_eq!(bad.readers.helper_pids(), helpers, "no helper was lost");
+    assert_eq!(bad.readers.register().pids(), helpers, "no helper was lost");
     workload.signal(Signal::STOP);
     super::eventually("it stops", || (workload.state() == Some('T')).then_some(()));
     read(&bad, &ids, PATIENCE);
-    assert_ne!(bad.readers.helper_pids(), helpers, "it was tried again");
+    assert_ne!(bad.readers.register().pids(), helpers, "it was tried again");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::wire;
+use super::frame;
 
 /// Bytes per read.
 const CHUNK: usize = 64 << 10;
@@ -36,7 +36,7 @@ impl From<Errno> for PipeError {
 }
 
 /// Waits until one of `descriptors` is ready or `until` has come; their `revents` say which.
-pub(super) fn wait_for_any(
+pub(crate) fn wait_for_any(
     descriptors: &mut [PollFd<'_>],
     until: Instant,
 ) -> Result<(), PipeError> {
@@ -53,7 +53,7 @@ pub(super) fn wait_for_any(
 }
 
 /// Waits until `descriptor` is ready or `until` has come.
-pub(super) fn wait_for(
+pub(crate) fn wait_for(
     descriptor: BorrowedFd<'_>,
     flags: PollFlags,
     until: Instant,
@@ -62,13 +62,13 @@ pub(super) fn wait_for(
 }
 
 /// Makes reads and writes of `descriptor` return at once.
-pub(super) fn set_nonblocking(descriptor: impl AsFd) -> io::Result<()> {
+pub(crate) fn set_nonblocking(descriptor: impl AsFd) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(descriptor, true)?)
 }
 
 /// Appends what a non-blocking pipe has, at most one chunk, to `buffer`. Returns how many bytes came, 0 at its end,
 /// nothing when there is nothing yet.
-pub(super) fn read_chunk(pipe: impl AsFd, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
+pub(crate) fn read_chunk(pipe: impl AsFd, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
     let length = buffer.len();
     buffer.resize(length + CHUNK, 0);
     let read = rustix::io::read(pipe, &mut buffer[length..]);
@@ -81,7 +81,7 @@ pub(super) fn read_chunk(pipe: impl AsFd, buffer: &mut Vec<u8>) -> io::Result<Op
 }
 
 /// Writes all of `bytes` to a non-blocking pipe.
-pub(super) fn write_all(
+pub(crate) fn write_all(
     pipe: impl AsFd,
     mut bytes: &[u8],
     until: Instant,
@@ -99,34 +99,36 @@ pub(super) fn write_all(
 
 /// The frames that come out of a non-blocking pipe.
 #[derive(Debug)]
-pub(super) struct Frames<P> {
+pub(crate) struct Frames<P> {
     pipe: P,
     buffer: Vec<u8>,
+    /// How much at the beginning of the buffer has been taken.
+    taken: usize,
 }
 
 impl<P: AsFd> Frames<P> {
     /// Reads from `pipe`, which must be non-blocking.
-    pub(super) fn of(pipe: P) -> Self {
+    pub(crate) fn of(pipe: P) -> Self {
         Self {
             pipe,
             buffer: Vec::new(),
+            taken: 0,
         }
     }
 
-    /// Returns the next message.
-    pub(super) fn next<T: serde::de::DeserializeOwned>(
-        &mut self,
-        until: Instant,
-    ) -> Result<T, PipeError> {
+    /// Returns the payload of the next frame.
+    pub(crate) fn next(&mut self, until: Instant) -> Result<Vec<u8>, PipeError> {
         loop {
-            if let Some(start) = self.buffer.first_chunk::<4>() {
-                let end = 4 + wire::announced(*start)?;
-                if self.buffer.len() >= end {
-                    let message = wire::decode(&self.buffer[4..end]);
-                    self.buffer.drain(..end);
-                    return Ok(message?);
+            let rest = &self.buffer[self.taken..];
+            if let Some(start) = rest.first_chunk::<4>() {
+                let end = 4 + frame::announced(*start)?;
+                if let Some(payload) = rest.get(4..end) {
+                    let payload = payload.to_vec();
+                    self.taken += end;
+                    return Ok(payload);
                 }
             }
+            self.buffer.drain(..std::mem::take(&mut self.taken));
             match read_chunk(self.pipe.as_fd(), &mut self.buffer)? {
                 Some(0) => return Err(PipeError::Closed),
                 Some(_) => {}
@@ -141,7 +143,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::stacks::wire::Hello;
 
     fn pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
         let (reader, writer) = std::io::pipe().unwrap();
@@ -157,22 +158,16 @@ mod tests {
     #[test]
     fn messages_come_out_one_by_one_however_they_were_written() {
         let (reader, writer) = pipe();
-        let frame = wire::encode(&Hello::ours()).unwrap();
+        let frame = b"\x03\0\0\0abc".to_vec();
         let mut frames = Frames::of(reader);
         let both = [frame.clone(), frame].concat();
-        write_all(&writer, &both[..7], soon()).unwrap();
-        assert!(matches!(
-            frames.next::<Hello>(soon()),
-            Err(PipeError::TimedOut)
-        ));
-        write_all(&writer, &both[7..], soon()).unwrap();
+        write_all(&writer, &both[..5], soon()).unwrap();
+        assert!(matches!(frames.next(soon()), Err(PipeError::TimedOut)));
+        write_all(&writer, &both[5..], soon()).unwrap();
         drop(writer);
-        assert_eq!(frames.next::<Hello>(soon()).unwrap(), Hello::ours());
-        assert_eq!(frames.next::<Hello>(soon()).unwrap(), Hello::ours());
-        assert!(matches!(
-            frames.next::<Hello>(soon()),
-            Err(PipeError::Closed)
-        ));
+        assert_eq!(frames.next(soon()).unwrap(), b"abc");
+        assert_eq!(frames.next(soon()).unwrap(), b"abc");
+        assert!(matches!(frames.next(soon()), Err(PipeError::Closed)));
     }
 
     #[test]
@@ -187,7 +182,7 @@ mod tests {
         let (reader, writer) = pipe();
         write_all(&writer, b"hello, world", soon()).unwrap();
         assert!(matches!(
-            Frames::of(reader).next::<Hello>(soon()),
+            Frames::of(reader).next(soon()),
             Err(PipeError::Io(_))
         ));
     }

@@ -1,4 +1,4 @@
-//! Processes that we start ourselves (stack helpers, external py-spy) and must be able to end within a bounded time.
+//! Processes that we start ourselves (helpers, external py-spy) and must be able to end within a bounded time.
 //!
 //! The program around this crate may reap every child with `waitpid(-1)`, so the standard library's `kill` and `wait`
 //! are of no use here: a kill goes through a pidfd, which never names a stranger, and a child that somebody else has
@@ -21,6 +21,9 @@ use rustix::process::{
 };
 
 use super::pipe;
+
+/// How long a process may take to die of SIGKILL before it is left behind.
+const DYING: Duration = Duration::from_millis(200);
 
 /// The PIDs of all processes of ours that may still be there.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +82,11 @@ impl OwnProcess {
             known: Cell::new(State::Alive),
         };
         Ok((process, child))
+    }
+
+    /// Returns its PID.
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid.as_raw_pid()
     }
 
     /// A descriptor that becomes readable when the process ends.
@@ -144,10 +152,24 @@ impl OwnProcess {
     }
 }
 
+/// Kills all `processes` and waits once for all of them; what does not die is left behind.
+pub(crate) fn end_all(processes: Vec<OwnProcess>) {
+    for process in &processes {
+        process.kill();
+    }
+    let until = Instant::now() + DYING;
+    for process in processes {
+        if process.state(until.saturating_duration_since(Instant::now())) == State::Alive {
+            // Its drop is not to wait again.
+            process.known.set(State::Ended);
+        }
+    }
+}
+
 impl Drop for OwnProcess {
     fn drop(&mut self) {
         self.kill();
-        self.state(Duration::from_millis(200));
+        self.state(DYING);
     }
 }
 

@@ -8,7 +8,7 @@ use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 use rustix::fs::{Mode, OFlags, openat};
 
-use crate::ipc::futex::Words;
+use crate::ipc::Words;
 
 /// A mutex of glibc: the word, a count, the owner.
 const LENGTH: usize = 12;

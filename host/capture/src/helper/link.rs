@@ -1,26 +1,16 @@
 //! The collector's end of one helper.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
+use super::HelperProgram;
+use super::frame::{self, Hello};
 use super::own_process::{OwnProcess, Register, State};
 use super::pipe::{self, Frames, PipeError};
-use super::wire::{self, Hello};
 
 /// How long a helper may take to die of SIGKILL before it is left behind.
 const DYING: Duration = Duration::from_millis(200);
-
-/// What starts a helper.
-#[derive(Clone, Debug)]
-pub(crate) struct HelperProgram {
-    pub(crate) program: PathBuf,
-    pub(crate) arguments: Vec<OsString>,
-}
 
 /// A running helper.
 #[derive(Debug)]
@@ -65,10 +55,11 @@ impl StartError {
 }
 
 impl Link {
-    /// Starts a helper and waits for its greeting.
+    /// Starts a helper that speaks `protocol`, and waits for its greeting.
     pub(crate) fn start(
         helper: &HelperProgram,
         register: &Register,
+        protocol: u32,
         until: Instant,
     ) -> Result<Self, StartError> {
         let program = || helper.program.clone();
@@ -95,12 +86,13 @@ impl Link {
         };
         let hello = link
             .output
-            .next::<Hello>(until)
+            .next(until)
+            .and_then(|payload| Ok(frame::decode::<Hello>(&payload)?))
             .map_err(|source| StartError::Greeting {
                 program: program(),
                 source,
             })?;
-        if hello != Hello::ours() {
+        if hello != Hello::of(protocol) {
             return Err(StartError::Other {
                 program: program(),
                 version: hello.version,
@@ -115,17 +107,18 @@ impl Link {
         self.process.state(Duration::ZERO) == State::Alive
     }
 
-    /// Sends a request.
-    pub(crate) fn ask(
-        &mut self,
-        request: &impl Serialize,
-        until: Instant,
-    ) -> Result<(), PipeError> {
-        pipe::write_all(&self.input, &wire::encode(request)?, until)
+    /// Returns its PID.
+    pub(crate) fn pid(&self) -> i32 {
+        self.process.pid()
     }
 
-    /// Receives the next answer.
-    pub(crate) fn answer<T: DeserializeOwned>(&mut self, until: Instant) -> Result<T, PipeError> {
+    /// Sends a request, which is a whole frame.
+    pub(crate) fn ask(&mut self, frame: &[u8], until: Instant) -> Result<(), PipeError> {
+        pipe::write_all(&self.input, frame, until)
+    }
+
+    /// Returns the payload of the next answer.
+    pub(crate) fn answer(&mut self, until: Instant) -> Result<Vec<u8>, PipeError> {
         self.output.next(until)
     }
 

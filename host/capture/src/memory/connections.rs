@@ -1,0 +1,115 @@
+//! What of the memory of a process connects it with others: words of futexes, arguments of calls, and files in memory that
+//! it maps.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use model::ProcessId;
+use rustix::io::Errno;
+
+use super::MAPS_LIMIT;
+use super::service::{Service, Sink};
+use super::wire::{Job, Piece, Task};
+use super::words;
+use crate::ipc::{Argument, ArgumentKind, ArgumentRequest, POLLED_BYTES, parse_mappings, polled};
+use crate::proc::{Reader, stat, text};
+
+/// Reads what `job` asks for; `maps` only if that may begin before `maps_until`.
+pub(super) fn read(
+    service: &mut Service,
+    directory: &OwnedFd,
+    job: &Job,
+    maps_until: Instant,
+    sink: &mut Sink<'_>,
+) {
+    let Job { id, task } = job;
+    let Task::Connections {
+        arguments,
+        maps,
+        words,
+    } = task
+    else {
+        return;
+    };
+    let directory = directory.as_fd();
+    if !is_same(&mut service.reader, directory, *id) {
+        return;
+    }
+    read_words(service, directory, *id, words, sink);
+    for wanted in arguments {
+        sink.say(Piece::BeginsArgument(wanted.kind));
+        sink.flush();
+        let argument = argument(&mut service.reader, id.pid, directory, wanted);
+        let argument = argument.map_err(Into::into);
+        sink.say(Piece::Argument(wanted.tid, wanted.kind, argument));
+    }
+    if !maps {
+        return;
+    }
+    if Instant::now() > maps_until {
+        return sink.say(Piece::Maps(None));
+    }
+    sink.say(Piece::BeginsMaps);
+    sink.flush();
+    let content = service.reader.read_up_to(directory, "maps", MAPS_LIMIT);
+    let mappings = content.map(|(content, _)| parse_mappings(content));
+    sink.say(Piece::Maps(Some(mappings.map_err(Into::into))));
+}
+
+/// The call takes a PID: the words are of this process only if it is there after the reads as well.
+fn read_words(
+    service: &mut Service,
+    directory: BorrowedFd<'_>,
+    id: ProcessId,
+    addresses: &[u64],
+    sink: &mut Sink<'_>,
+) {
+    if addresses.is_empty() {
+        return;
+    }
+    sink.say(Piece::BeginsWords);
+    sink.flush();
+    let read: BTreeMap<u64, _> = addresses
+        .iter()
+        .map(|&address| (address, words::read(id.pid, directory, address)))
+        .collect();
+    if is_same(&mut service.reader, directory, id) {
+        for (address, words) in read {
+            sink.say(Piece::Word(address, words.map_err(Into::into)));
+        }
+    }
+}
+
+/// What is read is of the call only if the thread waits in it before and after. That file is reached through the directory
+/// of the process, which leads to no other one: the process is there after the read as well.
+fn argument(
+    reader: &mut Reader,
+    pid: i32,
+    directory: BorrowedFd<'_>,
+    wanted: &ArgumentRequest,
+) -> io::Result<Argument> {
+    let argument = match wanted.kind {
+        ArgumentKind::Path => {
+            let path = words::text(pid, directory, wanted.address)?;
+            Argument::Path(String::from_utf8_lossy(&path).into_owned())
+        }
+        ArgumentKind::Polled(count) => {
+            let mut bytes = vec![0; count * POLLED_BYTES];
+            let length = words::bytes(pid, directory, wanted.address, &mut bytes)?;
+            Argument::Polled(polled(bytes.get(..length).unwrap_or_default()))
+        }
+    };
+    let file = format!("task/{}/syscall", wanted.tid);
+    let now = reader.read(directory, &file).map(text::line)?;
+    if now != wanted.call {
+        return Err(Errno::NOENT.into());
+    }
+    Ok(argument)
+}
+
+fn is_same(reader: &mut Reader, directory: BorrowedFd<'_>, id: ProcessId) -> bool {
+    let stat = reader.read(directory, "stat").ok().and_then(stat::parse);
+    stat.is_some_and(|stat| stat.start_time_ticks == id.start_time_ticks)
+}
