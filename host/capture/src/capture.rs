@@ -7,20 +7,22 @@ use std::time::{Duration, Instant};
 
 use model::{
     Capture, Gap, GapCode, NamespaceSet, Process, ProcessId, SCHEMA_VERSION, Snapshot, SnapshotId,
-    Stacks, Task, Timestamp, Trigger,
+    Task, Timestamp, Trigger,
 };
 use regex::Regex;
 
 use crate::cost::CpuClocks;
 use crate::discover::Targets;
 use crate::gaps::GapList;
-use crate::image::{Asked, Image};
+use crate::image::{self, Image};
 use crate::machine::Machine;
 use crate::proc::reader::open_process;
 use crate::proc::{Reader, Stat, namespaces};
 use crate::process::Look;
 use crate::process_facts::NamespaceTable;
+use crate::pulse;
 use crate::python::Python;
+use crate::recall::{StackPlan, StackResult};
 use crate::redact::Redactor;
 use crate::stacks::Wanted;
 use crate::turns::Chosen;
@@ -60,8 +62,6 @@ pub struct Moment {
     pub missed_cycles: Option<u64>,
 }
 
-type StackResult = (ProcessId, Result<Option<Stacks>, Gap>);
-
 /// Looks at `targets` and returns all that was seen.
 pub fn capture(
     machine: &Machine,
@@ -72,19 +72,28 @@ pub fn capture(
     let mut reader = Reader::new();
     let mut gaps = GapList::of_machine();
     let (images, later) = images(machine, options, targets);
-    let wanted = wanted(&images);
     let blocked = blocked_stacks(&images);
+    let mut recalled = machine.recall.take();
+    let pulses = pulse::read(&machine.proc, &targets.processes, &mut reader);
+    recalled.retain(|id, _| pulses.contains_key(id));
+    let plan = StackPlan::new(wanted(&images), &pulses, &recalled);
     let deadline = Instant::now() + machine.stack_timeout;
     // Stacks take longest: they are read while we read the rest.
     let (mut snapshot, stacks) = thread::scope(|scope| {
-        let stacks = scope.spawn(|| machine.stacks.read(&wanted, deadline));
+        let stacks = scope.spawn(|| {
+            let stacks = &machine.stacks;
+            stacks.read_and_keep(&plan.wanted, &plan.kept, deadline)
+        });
         let mut look = Look {
             gaps: targets.gaps.clone(),
             later,
             machine,
             namespaces: NamespaceTable::new(our_namespaces(machine)),
+            now: moment.now,
             options,
+            pulses,
             reader: &mut reader,
+            recalled: &mut recalled,
             redactor: Redactor::new(&options.redact),
         };
         let processes: Vec<Process> = images
@@ -116,9 +125,13 @@ pub fn capture(
         };
         (snapshot, stacks.join())
     });
-    let stacks = stacks.unwrap_or_else(|_| wanted.iter().map(broken).collect());
+    let stacks = stacks.unwrap_or_else(|_| plan.wanted.iter().map(broken).collect());
     snapshot.gaps.extend(blocked);
-    attach(&mut snapshot, stacks);
+    attach(
+        &mut snapshot,
+        plan.finish(stacks, &mut recalled, moment.now),
+    );
+    machine.recall.put(recalled);
     snapshot.gaps.extend(gaps.finish());
     complete(&mut snapshot, machine, targets);
     snapshot
@@ -132,7 +145,7 @@ fn images(
 ) -> (Vec<Image>, BTreeMap<ProcessId, Gap>) {
     machine.sights.keep(&targets.processes);
     let Chosen { now, later } = shared_memory(machine, options, targets);
-    let asked = Asked {
+    let asked = image::Asked {
         known: machine.sights.known(),
         rollups: now,
     };

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use model::{
     Credentials, EnvironmentSource, Gap, GapCode, MemoryFacts, ProcFacts, Process, ProcessId,
+    Timestamp,
 };
 
 use crate::call;
@@ -17,9 +18,12 @@ use crate::image::{Environ, Image};
 use crate::machine::Machine;
 use crate::proc::kind::Kind;
 use crate::proc::reader::open_process;
-use crate::proc::{Reader, Stat, descriptors, key_value, namespaces, stat, status, text, threads};
+use crate::proc::threads::Threads;
+use crate::proc::{Reader, Stat, descriptors, key_value, namespaces, stat, status, text};
 use crate::process_facts::{self, NamespaceTable};
+use crate::pulse::Pulses;
 use crate::python::Python;
+use crate::recall::Memory;
 use crate::redact::Redactor;
 
 /// Looks at processes one after the other.
@@ -29,8 +33,13 @@ pub(crate) struct Look<'a> {
     pub(crate) later: BTreeMap<ProcessId, Gap>,
     pub(crate) machine: &'a Machine,
     pub(crate) namespaces: NamespaceTable,
+    /// The stamp of this capture.
+    pub(crate) now: Timestamp,
     pub(crate) options: &'a Options,
+    /// Of each process, before anything else of its threads is read.
+    pub(crate) pulses: BTreeMap<ProcessId, io::Result<Pulses>>,
     pub(crate) reader: &'a mut Reader,
+    pub(crate) recalled: &'a mut Memory,
     pub(crate) redactor: Redactor<'a>,
 }
 
@@ -139,6 +148,7 @@ impl Look<'_> {
         };
         let kind = Kind::of(self.reader, directory, &before);
         self.fill(&mut files, directory, kind, gaps);
+        self.threads(&mut files.facts, directory, id, gaps);
         files.stat = before;
         // What was read belongs to this process only if it is still the same one.
         let end = match self.stat(directory, id) {
@@ -198,7 +208,24 @@ impl Look<'_> {
         files.cgroup = gaps.keep("cgroup", read).unwrap_or_default();
         files.cgroup.sort();
         facts.file_descriptors = descriptors::read(reader, directory, kind, gaps);
-        facts.threads = threads::read(reader, directory, gaps);
+    }
+
+    fn threads(
+        &mut self,
+        facts: &mut ProcFacts,
+        directory: BorrowedFd<'_>,
+        id: ProcessId,
+        gaps: &mut GapList,
+    ) {
+        let threads = Threads {
+            gaps,
+            known: &mut self.recalled.entry(id).or_default().threads,
+            now: self.now,
+            reader: self.reader,
+        };
+        let pulses = self.pulses.remove(&id);
+        let pulses = pulses.unwrap_or_else(|| Err(io::ErrorKind::NotFound.into()));
+        facts.threads = threads.read(directory, pulses);
         call::name_targets(&mut facts.threads, &facts.file_descriptors);
     }
 

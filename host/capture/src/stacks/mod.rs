@@ -98,6 +98,16 @@ impl StackReaders {
         wanted: &[Wanted],
         deadline: Instant,
     ) -> Vec<(ProcessId, Result<Option<Stacks>, Gap>)> {
+        self.read_and_keep(wanted, &[], deadline)
+    }
+
+    /// Reads the stacks of `wanted`. Those of `kept` are not read now but will be again: what makes that quick is kept.
+    pub(crate) fn read_and_keep(
+        &self,
+        wanted: &[Wanted],
+        kept: &[ProcessId],
+        deadline: Instant,
+    ) -> Vec<(ProcessId, Result<Option<Stacks>, Gap>)> {
         let ids: Vec<ProcessId> = wanted.iter().map(|one| one.id).collect();
         let mut readings: HashMap<ProcessId, Reading> = match &self.source {
             Source::Off => ids
@@ -107,7 +117,7 @@ impl StackReaders {
             Source::Embedded(pool) => pool
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .read(&ids, deadline),
+                .read(&ids, kept, deadline),
             Source::Executable(external) => external.read(wanted, deadline),
             Source::Recorded(directory) => ids
                 .iter()

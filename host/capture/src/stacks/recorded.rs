@@ -24,6 +24,7 @@ pub(super) fn read(directory: &Path, process: ProcessId) -> Reading {
         Ok(traces) => Reading::Stacks(Stacks {
             source: StackSourceName::Recorded,
             traces,
+            unchanged_since: None,
             version: None,
         }),
         Err(error) => refused(GapCode::Malformed, &error),

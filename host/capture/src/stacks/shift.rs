@@ -38,10 +38,11 @@ pub(super) struct Hung {
 }
 
 impl Shift {
-    /// Reads `share` with the helper in `link`, started when there is none.
+    /// Reads `share` with the helper in `link`, started when there is none. It keeps its handles of all of `home`.
     pub(super) fn work(
         link: &mut Option<Link>,
         share: &[ProcessId],
+        home: &[ProcessId],
         settings: &StackSettings,
         deadline: Instant,
         start: impl Fn(Instant) -> Result<Link, StartError>,
@@ -77,7 +78,7 @@ impl Shift {
                 },
             };
             let request = Request {
-                keep: share.to_vec(),
+                keep: home.to_vec(),
                 nonblocking: settings.nonblocking,
                 processes: rest.to_vec(),
             };
@@ -194,6 +195,7 @@ fn reading(answer: Answer) -> Reading {
             Some(traces) => Reading::Stacks(Stacks {
                 source: StackSourceName::Embedded,
                 traces,
+                unchanged_since: None,
                 version,
             }),
             None => Reading::Gap(
