@@ -8,6 +8,7 @@ mod file_systems;
 mod live;
 mod recorded;
 mod snapshot;
+mod unchanged;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -42,7 +43,7 @@ fn local() -> Machine {
     Machine::local(stacks(StackSource::Off)).with_shared_memory(PathBuf::from("/tmp"))
 }
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options {
         task: Task::new("job/1".parse().unwrap(), 0, "node", "host"),
         collector_version: "0.0.0".to_owned(),
