@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use model::{
-    Credentials, EnvironmentSource, Gap, GapCode, MemoryFacts, ProcFacts, Process, ProcessId,
-    Timestamp,
+    Credentials, EnvironmentSource, Gap, GapCode, MemoryFacts, NamespaceSet, ProcFacts, Process,
+    ProcessId, Timestamp,
 };
 
 use crate::call;
@@ -148,6 +148,10 @@ impl Look<'_> {
         };
         let kind = Kind::of(self.reader, directory, &before);
         self.fill(&mut files, directory, kind, gaps);
+        if let Kind::Ordinary | Kind::WithoutMainThread(_) = kind {
+            let set = gaps.keep("ns", self.namespaces(directory, id, kind));
+            files.namespaces = set.map(|set| self.namespaces.index(set));
+        }
         self.threads(&mut files.facts, directory, id, gaps);
         files.stat = before;
         // What was read belongs to this process only if it is still the same one.
@@ -188,11 +192,6 @@ impl Look<'_> {
             facts.status = status.lines;
             files.memory = status.memory;
         }
-        if let Kind::Ordinary | Kind::WithoutMainThread(_) = kind {
-            let path = kind.path("ns");
-            let set = gaps.keep("ns", namespaces::read(directory, &path));
-            files.namespaces = set.map(|set| self.namespaces.index(set));
-        }
         if let Kind::WithoutMainThread(_) = kind {
             let read = reader.read(directory, &kind.path("status"));
             files.memory = read
@@ -208,6 +207,27 @@ impl Look<'_> {
         files.cgroup = gaps.keep("cgroup", read).unwrap_or_default();
         files.cgroup.sort();
         facts.file_descriptors = descriptors::read(reader, directory, kind, gaps);
+    }
+
+    /// A thread enters other namespaces only by itself: while the main thread does not run, they are the same.
+    fn namespaces(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        id: ProcessId,
+        kind: Kind,
+    ) -> io::Result<NamespaceSet> {
+        let pulses = self.pulses.get(&id).and_then(|it| it.as_ref().ok());
+        let mark = pulses.and_then(|pulses| pulses.rest_of(id.pid));
+        let mark = mark.filter(|_| matches!(kind, Kind::Ordinary));
+        let known = self.recalled.entry(id).or_default();
+        if let Some((before, set)) = &known.namespaces
+            && mark == Some(*before)
+        {
+            return Ok(set.clone());
+        }
+        let set = namespaces::read(directory, &kind.path("ns"))?;
+        known.namespaces = mark.map(|mark| (mark, set.clone()));
+        Ok(set)
     }
 
     fn threads(

@@ -86,6 +86,12 @@ impl Pulse {
 }
 
 impl Pulses {
+    /// Returns the mark of the thread `tid`, if it sleeps.
+    pub(crate) fn rest_of(&self, tid: i32) -> Option<Mark> {
+        let mut threads = self.threads.iter();
+        threads.find(|pulse| pulse.tid == tid)?.rest()
+    }
+
     /// Returns the marks of all threads, if all sleep.
     pub(crate) fn rest(&self) -> Option<Rest> {
         if self.beyond > 0 || self.threads.is_empty() {

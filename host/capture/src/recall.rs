@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use model::{Gap, ProcessId, SystemCall, Timestamp};
+use model::{Gap, NamespaceSet, ProcessId, SystemCall, Timestamp};
 
 use crate::pulse::{Mark, Rest};
 use packed::PackedStacks;
@@ -23,6 +23,8 @@ pub(crate) type Memory = BTreeMap<ProcessId, Known>;
 /// What is remembered of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
+    /// Those of the main thread, and its mark from before they were read.
+    pub(crate) namespaces: Option<(Mark, NamespaceSet)>,
     /// By TID.
     pub(crate) threads: BTreeMap<i32, KnownThread>,
     /// Its Python stacks.

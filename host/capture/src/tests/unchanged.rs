@@ -311,3 +311,29 @@ fn stacks_that_could_not_be_read_are_asked_for_again() {
     assert_eq!(python.seen(2), Some((1, None)));
     assert_eq!(python.seen(3), Some((1, Some(stamp(2)))));
 }
+
+#[test]
+fn namespaces_are_taken_over_until_the_main_thread_runs() {
+    let mut fake = sleeper();
+    let machine = machine(&fake);
+    let net = |snapshot: &Snapshot| {
+        let index = process(snapshot, 100).namespaces.unwrap();
+        snapshot.namespaces[usize::try_from(index).unwrap()].net
+    };
+    let kept = net(&look(&machine, 1));
+    let enter = |fake: &FakeMachine, number: u32| {
+        let link = fake.proc_root().join("100/ns/net");
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(format!("net:[{number}]"), link).unwrap();
+    };
+    fake.change(100, |p| {
+        p.thread(101, |t| t.file("schedstat", "6000 70 4\n"))
+    });
+    enter(&fake, 7);
+    assert_eq!(net(&look(&machine, 2)), kept);
+    fake.change(100, |p| {
+        p.thread(100, |t| t.file("schedstat", "6000 70 4\n"))
+    });
+    enter(&fake, 7);
+    assert_eq!(net(&look(&machine, 3)), Some(7));
+}

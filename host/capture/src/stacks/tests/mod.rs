@@ -4,6 +4,7 @@ mod disguises;
 mod embedded;
 mod external;
 mod misbehaving;
+mod unchanged;
 mod workload;
 
 use std::path::{Path, PathBuf};
