@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use model::ProcessId;
@@ -104,8 +104,9 @@ impl Pulses {
 }
 
 /// Whether a thread in this state neither runs nor is about to. A zombie never will: a main thread may end before others.
+/// One that a debugger has stopped (`t`) can be moved by it without running.
 pub(crate) fn is_resting(state: char) -> bool {
-    !matches!(state, 'R' | 'X' | 'x')
+    !matches!(state, 'R' | 'X' | 'x' | 't')
 }
 
 /// Reads the pulses of `processes`.
@@ -126,7 +127,7 @@ fn of_process(proc: &Path, id: ProcessId, reader: &mut Reader) -> io::Result<Pul
     let beyond = tids.len().saturating_sub(MOST_THREADS);
     let tids = tids.into_iter().take(MOST_THREADS);
     let mut threads: Vec<Pulse> = tids
-        .filter_map(|tid| of_thread(&task, tid, reader))
+        .filter_map(|tid| of_thread(task.as_fd(), tid, reader))
         .collect();
     // Another process may have the PID by now; that is found out later, and nothing of it is taken for ours.
     let is_ours = |pulse: &Pulse| {
@@ -141,22 +142,22 @@ fn of_process(proc: &Path, id: ProcessId, reader: &mut Reader) -> io::Result<Pul
     Ok(Pulses { beyond, threads })
 }
 
-/// Returns nothing of a thread that ended since it was listed.
-fn of_thread(task: &OwnedFd, tid: i32, reader: &mut Reader) -> Option<Pulse> {
-    let stat = reader.read(task.as_fd(), &format!("{tid}/stat"));
+/// Returns the pulse of a thread; nothing if it ended since it was listed in the directory `task`.
+pub(crate) fn of_thread(task: BorrowedFd<'_>, tid: i32, reader: &mut Reader) -> Option<Pulse> {
+    let stat = reader.read(task, &format!("{tid}/stat"));
     let stat = stat.and_then(|content| stat::parse(content).ok_or_else(malformed));
     if matches!(&stat, Err(error) if gap_code(error) == model::GapCode::Vanished) {
         return None;
     }
     let mut count = None;
     let schedstat = reader
-        .read(task.as_fd(), &format!("{tid}/schedstat"))
+        .read(task, &format!("{tid}/schedstat"))
         .map(|content| {
             count = schedstat::parse(content).map(Count::Schedstat);
             text::line(content)
         });
     if count.is_none() {
-        let status = reader.read(task.as_fd(), &format!("{tid}/status"));
+        let status = reader.read(task, &format!("{tid}/status"));
         let switches = status.ok().and_then(schedstat::switches);
         count = switches.map(Count::Switches);
     }

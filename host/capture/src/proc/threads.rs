@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use model::{Gap, GapCode, Thread, Timestamp};
 
@@ -10,7 +10,7 @@ use super::{Reader, Stat, escaped, stat, text};
 use crate::call;
 use crate::error::{gap_code, malformed};
 use crate::gaps::GapList;
-use crate::pulse::{MOST_THREADS, Pulse, Pulses, is_resting};
+use crate::pulse::{self, MOST_THREADS, Pulse, Pulses, is_resting};
 use crate::recall::{KnownThread, Waits};
 
 /// What the threads of one process are read with.
@@ -41,14 +41,39 @@ impl Threads<'_> {
             gap.count = u32::try_from(pulses.beyond).unwrap_or(u32::MAX);
             self.gaps.add(gap);
         }
-        let threads = pulses.threads.into_iter().filter_map(|pulse| {
-            let known = known.remove(&pulse.tid);
-            match known.filter(|known| pulse.rest() == Some(known.mark)) {
-                Some(known) => Some(self.again(directory, pulse, known)),
-                None => self.anew(directory, pulse),
+        // Threads begin while others run: those that began since the pulses were read are not to be missed.
+        let is_at_rest = pulses.beyond > 0 || pulses.rest().is_some();
+        let mut threads: Vec<Thread> = pulses
+            .threads
+            .into_iter()
+            .filter_map(|pulse| {
+                let known = known.remove(&pulse.tid);
+                match known.filter(|known| pulse.rest() == Some(known.mark)) {
+                    Some(known) => Some(self.again(directory, pulse, known)),
+                    None => self.anew(directory, pulse),
+                }
+            })
+            .collect();
+        if !is_at_rest {
+            self.add_new(directory, &mut threads);
+        }
+        threads
+    }
+
+    fn add_new(&mut self, directory: BorrowedFd<'_>, threads: &mut Vec<Thread>) {
+        // That of a process that has ended is told elsewhere.
+        let Ok((task, tids)) = self.reader.numbers(directory, "task") else {
+            return;
+        };
+        for tid in tids {
+            if let Err(place) = threads.binary_search_by_key(&tid, |thread| thread.tid)
+                && threads.len() < MOST_THREADS
+                && let Some(pulse) = pulse::of_thread(task.as_fd(), tid, self.reader)
+                && let Some(thread) = self.anew(directory, pulse)
+            {
+                threads.insert(place, thread);
             }
-        });
-        threads.collect()
+        }
     }
 
     /// Returns a thread that has not run since it was read.

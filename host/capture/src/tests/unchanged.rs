@@ -1,10 +1,18 @@
 //! What is taken over from an earlier capture, on machines that are files: so a file that was changed although the thread
 //! "did not run" shows whether it was read.
 
-use model::{GapCode, Snapshot, Stacks, Thread, Timestamp, Trigger};
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+
+use model::{GapCode, ProcessId, Snapshot, Stacks, Thread, Timestamp, Trigger};
 use testkit::{FakeMachine, FakeProcess, FakeThread};
 
 use super::{gaps_of, machine, options, process, stacks};
+use crate::gaps::GapList;
+use crate::proc::Reader;
+use crate::proc::reader::open_process;
+use crate::proc::threads::Threads;
+use crate::pulse;
 use crate::{Machine, Moment, Scope, StackSource, capture, discover};
 
 const SLEPT: &str = "5000 70 3\n";
@@ -123,6 +131,11 @@ fn a_figure_caught_between_two_ticks_proves_nothing() {
     assert_read_anew(&seen_after(running(), |t| t));
     assert_read_anew(&seen_after(running(), |t| t.state('S')));
     assert_read_anew(&seen_after(sleeper(), |t| t.state('R')));
+}
+
+#[test]
+fn what_a_debugger_has_stopped_is_no_sleep() {
+    assert_read_anew(&seen_after(sleeper(), |t| t.state('t')));
 }
 
 #[test]
@@ -336,4 +349,26 @@ fn namespaces_are_taken_over_until_the_main_thread_runs() {
     });
     enter(&fake, 7);
     assert_eq!(net(&look(&machine, 3)), Some(7));
+}
+
+#[test]
+fn a_thread_that_begins_while_another_runs_is_read_although_it_had_no_pulse() {
+    for (state, expected) in [('R', vec![100, 101, 102]), ('S', vec![100, 101])] {
+        let mut fake = sleeper();
+        fake.change(100, |p| p.thread(101, |t| t.state(state)));
+        let id: ProcessId = "100:1000".parse().unwrap();
+        let mut reader = Reader::new();
+        let pulses = pulse::read(&fake.proc_root(), &[id], &mut reader).remove(&id);
+        fake.change(100, |p| p.thread(102, |t| t));
+        let threads = Threads {
+            gaps: &mut GapList::of(id),
+            known: &mut BTreeMap::new(),
+            now: stamp(1),
+            reader: &mut reader,
+        };
+        let directory = open_process(&fake.proc_root(), 100).unwrap();
+        let threads = threads.read(directory.as_fd(), pulses.unwrap());
+        let tids: Vec<i32> = threads.iter().map(|thread| thread.tid).collect();
+        assert_eq!(tids, expected);
+    }
 }
