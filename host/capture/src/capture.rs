@@ -73,17 +73,12 @@ pub fn capture(
     let mut gaps = GapList::of_machine();
     let (images, later) = images(machine, options, targets);
     let blocked = blocked_stacks(&images);
-    let mut recalled = machine.recall.take();
+    let mut recalled = machine.recall.take(&targets.processes);
     let pulses = pulse::read(&machine.proc, &targets.processes, &mut reader);
-    recalled.retain(|id, _| pulses.contains_key(id));
     let plan = StackPlan::new(wanted(&images), &pulses, &recalled);
-    let deadline = Instant::now() + machine.stack_timeout;
     // Stacks take longest: they are read while we read the rest.
     let (mut snapshot, stacks) = thread::scope(|scope| {
-        let stacks = scope.spawn(|| {
-            let stacks = &machine.stacks;
-            stacks.read_and_keep(&plan.wanted, &plan.kept, deadline)
-        });
+        let stacks = scope.spawn(|| read_stacks(machine, &plan));
         let mut look = Look {
             gaps: targets.gaps.clone(),
             later,
@@ -127,10 +122,8 @@ pub fn capture(
     });
     let stacks = stacks.unwrap_or_else(|_| plan.wanted.iter().map(broken).collect());
     snapshot.gaps.extend(blocked);
-    attach(
-        &mut snapshot,
-        plan.finish(stacks, &mut recalled, moment.now),
-    );
+    let stacks = plan.finish(stacks, &mut recalled, moment.now);
+    attach(&mut snapshot, stacks);
     machine.recall.put(recalled);
     snapshot.gaps.extend(gaps.finish());
     complete(&mut snapshot, machine, targets);
@@ -194,6 +187,12 @@ fn blocked_stacks(images: &[Image]) -> Vec<Gap> {
     blocked
         .map(|image| Gap::new("python_stack", GapCode::BlockedRead).of(image.id))
         .collect()
+}
+
+fn read_stacks(machine: &Machine, plan: &StackPlan) -> Vec<StackResult> {
+    let deadline = Instant::now() + machine.stack_timeout;
+    let stacks = &machine.stacks;
+    stacks.read_and_keep(&plan.wanted, &plan.kept, deadline)
 }
 
 fn broken(wanted: &Wanted) -> StackResult {

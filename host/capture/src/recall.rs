@@ -62,9 +62,12 @@ struct KnownStacks {
 }
 
 impl Recall {
-    /// Takes all that is remembered.
-    pub(crate) fn take(&self) -> Memory {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Takes what is remembered of `ids`, which are in order, and forgets all others.
+    pub(crate) fn take(&self, ids: &[ProcessId]) -> Memory {
+        let mut memory =
+            std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        memory.retain(|id, _| ids.binary_search(id).is_ok());
+        memory
     }
 
     /// Remembers `memory` for the next capture.
