@@ -18,7 +18,9 @@ mod elf;
 mod image;
 mod process;
 mod process_facts;
+mod pulse;
 mod python;
+mod recall;
 mod sight;
 mod turns;
 

@@ -15,6 +15,7 @@ use crate::hierarchy::{self, Hierarchy};
 use crate::image::ImageReader;
 use crate::ipc::IpcReader;
 use crate::proc::{Reader, stat};
+use crate::recall::Recall;
 use crate::sight::Sights;
 use crate::stack_settings::StackSettings;
 use crate::stacks::StackReaders;
@@ -30,6 +31,7 @@ pub struct Machine {
     pub(crate) ipc: IpcReader,
     pub(crate) page_size_bytes: u64,
     pub(crate) proc: PathBuf,
+    pub(crate) recall: Recall,
     pub(crate) shared_memory: PathBuf,
     pub(crate) spool: Option<PathBuf>,
     pub(crate) sights: Sights,
@@ -58,6 +60,7 @@ impl Machine {
             ipc: IpcReader::default(),
             page_size_bytes: u64::try_from(page_size).expect("a page is smaller than 2^64 bytes"),
             proc,
+            recall: Recall::default(),
             shared_memory: "/dev/shm".into(),
             spool: None,
             sights: Sights::default(),

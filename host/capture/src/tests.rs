@@ -11,6 +11,7 @@ mod left_out;
 mod live;
 mod recorded;
 mod snapshot;
+mod unchanged;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,7 +46,7 @@ fn local() -> Machine {
     Machine::local(stacks(StackSource::Off)).with_shared_memory(PathBuf::from("/tmp"))
 }
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options {
         task: Task::new("job/1".parse().unwrap(), 0, "node", "host"),
         collector_version: "0.0.0".to_owned(),

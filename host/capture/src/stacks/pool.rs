@@ -58,16 +58,17 @@ impl Pool {
         }
     }
 
-    /// Reads `processes` until `deadline`.
+    /// Reads `processes` until `deadline`. Helpers keep their handles of those and of `kept`.
     pub(super) fn read(
         &mut self,
         processes: &[ProcessId],
+        kept: &[ProcessId],
         numbers: &Numbers,
         deadline: Instant,
     ) -> HashMap<ProcessId, Reading> {
         self.abandoned
             .retain(|(_, helper)| helper.state(Duration::ZERO) == State::Alive);
-        let wanted: HashSet<ProcessId> = processes.iter().copied().collect();
+        let wanted: HashSet<ProcessId> = processes.iter().chain(kept).copied().collect();
         self.homes.retain(|process, _| wanted.contains(process));
         self.left_alone
             .retain(|process, _| wanted.contains(process));
@@ -177,17 +178,21 @@ impl Pool {
         deadline: Instant,
     ) -> Vec<Shift> {
         let (helper, settings, register) = (&self.helper, &self.settings, &self.register);
+        let mut homes = vec![Vec::new(); self.links.len()];
+        for (&process, &place) in &self.homes {
+            homes[place].push(process);
+        }
         std::thread::scope(|scope| {
             let running: Vec<_> = self
                 .links
                 .iter_mut()
-                .zip(shares)
-                .filter(|(_, share)| !share.is_empty())
-                .map(|(link, share)| {
+                .zip(shares.iter().zip(&homes))
+                .filter(|(_, (share, _))| !share.is_empty())
+                .map(|(link, (share, home))| {
                     let start = move |until| Link::start(helper, register, until);
-                    scope.spawn(move || {
-                        Shift::work(link, share, (settings, numbers), deadline, start)
-                    })
+                    let how = (settings, numbers);
+                    let work = move || Shift::work(link, share, home, how, deadline, start);
+                    scope.spawn(work)
                 })
                 .collect();
             running
