@@ -42,7 +42,7 @@ while True:
                 sink.write(b"\xff" * 64)
                 sink.flush()
         empty = {"strings": [], "frames": [], "threads": []}
-        say({"process": process, "outcome": {"Traces": {"stacks": empty, "version": None}}})
+        say({"process": process, "outcome": {"Traces": {"numbers": [], "source": "own", "stacks": empty, "version": None}}})
 "#;
 
 struct Bad {
