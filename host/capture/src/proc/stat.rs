@@ -6,7 +6,7 @@ use model::{Scheduling, SchedulingPolicy};
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// The last field that we look at.
-const LAST_FIELD: usize = 41;
+const LAST_FIELD: usize = 52;
 
 /// What we keep of a `stat` line.
 #[derive(Clone, Debug, PartialEq, Eq)]

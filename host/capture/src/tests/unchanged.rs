@@ -24,9 +24,13 @@ fn stamp(second: u64) -> Timestamp {
 
 /// Looks at second `second`.
 fn look(machine: &Machine, second: u64) -> Snapshot {
+    look_at_level(machine, second, Detail::Full)
+}
+
+fn look_at_level(machine: &Machine, second: u64, detail: Detail) -> Snapshot {
     let mut scope = Scope::tree(machine.identify(100).unwrap(), None);
     let moment = Moment {
-        detail: Detail::Full,
+        detail,
         sequence: second,
         trigger: Trigger::Interval,
         now: stamp(second),
@@ -35,6 +39,34 @@ fn look(machine: &Machine, second: u64) -> Snapshot {
     };
     let targets = discover(machine, &mut scope).unwrap();
     capture(machine, &options(), &targets, &moment)
+}
+
+#[test]
+fn what_was_left_out_is_read_when_there_is_budget_again() {
+    let mut fake = sleeper();
+    let stack = "[<0>] futex_wait+0x1/0x2\n";
+    fake.change(100, |p| p.thread(101, |t| t.file("stack", stack)));
+    let machine = machine(&fake);
+    let brief = Detail::WithoutThreadDetail;
+    let levels = [brief, brief, Detail::Full, Detail::Full, brief];
+    let seen: Vec<(bool, bool)> = (0..)
+        .zip(levels)
+        .map(|(second, detail)| {
+            let snapshot = look_at_level(&machine, second, detail);
+            let thread = thread(&snapshot, 101);
+            let is_known = thread.unchanged_since.is_some();
+            (is_known, !thread.kernel_stack.is_empty())
+        })
+        .collect();
+    let (known, with_stack) = (true, true);
+    let expected = [
+        (!known, !with_stack),
+        (known, !with_stack),
+        (!known, with_stack),
+        (known, with_stack),
+        (known, !with_stack),
+    ];
+    assert_eq!(seen, expected);
 }
 
 fn thread(snapshot: &Snapshot, tid: i32) -> &Thread {
