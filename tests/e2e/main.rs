@@ -7,6 +7,7 @@
 )]
 
 mod architecture;
+mod bench;
 mod doctor;
 mod environments;
 mod guards;
