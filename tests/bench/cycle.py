@@ -44,8 +44,7 @@ def main():
     parser.add_argument("--at-least", type=float, help="fail unless metaflow_pyspy costs this many times more CPU at each N")
     args = parser.parse_args()
     python = None if args.no_peer or args.quick else watched.peer_python()
-    rows = [row for n in args.n for row in rows_of(n, args, python)]
-    watched.table(rows, COLUMNS, args.json)
+    rows = watched.table((row for n in args.n for row in rows_of(n, args, python)), COLUMNS, args.json)
     ratios = [row["peer_over_taskscope"] for row in rows if row["name"] == "metaflow_pyspy"]
     if args.at_least and (not ratios or min(ratios) < args.at_least):
         raise SystemExit("the ratios are %s, not at least %s" % (ratios, args.at_least))

@@ -13,23 +13,27 @@ COLUMNS = ["name", "n", "cpu_ms", "cpu_ms_each", "duration_ms", "rss_mib", "pss_
            "load"]
 
 
-def main():
-    parser = watched.arguments(__doc__, cycles=5, interval=4.0)
-    parser.add_argument("--n", type=int, nargs="*", default=[8, 64, 256, 512])
-    parser.add_argument("--open", type=int, nargs="*", default=[0, 1000, 12000])
-    args = parser.parse_args()
-    rows, command = [], watched.taskscope(args.binary, watched.NO_PLUGINS)
+def rows_of(args):
+    """First the sizes of a tree, then the numbers of descriptors."""
+    command = watched.taskscope(args.binary, watched.NO_PLUGINS)
     for n in args.n:
         with watched.Tree(1, ["--fork", n, "--threads", 8], family=n) as tree:
             row = watched.measure("processes", command, tree, args, n, threads=8)
-        rows.append({**row, "cpu_ms_each": round(row["cpu_ms"] / n, 3)})
+        yield {**row, "cpu_ms_each": round(row["cpu_ms"] / n, 3)}
     none = None
     for n in args.open:
         with watched.Tree(1, ["--open", n]) as tree:
             row = watched.measure("descriptors", command, tree, args, 1)
         none = row["cpu_ms"] if none is None else none
-        rows.append({**row, "n": n, "cpu_ms_each": round((row["cpu_ms"] - none) / n, 4) if n else ""})
-    watched.table(rows, COLUMNS, args.json)
+        yield {**row, "n": n, "cpu_ms_each": round((row["cpu_ms"] - none) / n, 4) if n else ""}
+
+
+def main():
+    parser = watched.arguments(__doc__, cycles=5, interval=4.0)
+    parser.add_argument("--n", type=int, nargs="*", default=[8, 64, 256, 512])
+    parser.add_argument("--open", type=int, nargs="*", default=[0, 1000, 12000])
+    args = parser.parse_args()
+    watched.table(rows_of(args), COLUMNS, args.json)
 
 
 if __name__ == "__main__":

@@ -273,10 +273,13 @@ def arguments(doc, cycles=8, interval=2.0):
 
 
 def table(rows, columns, path=None):
-    """Prints `rows` as a table and appends them to `path`, one JSON line each."""
-    print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
+    """Prints `rows` as a table, each as soon as it is there, and appends them to `path`, one JSON line each; returns them."""
+    print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns), flush=True)
+    printed = []
     for row in rows:
+        printed.append(row)
         print("| " + " | ".join(str(row.get(column, "")) for column in columns) + " |", flush=True)
-    if path:
-        with open(path, "a") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+        if path:
+            with open(path, "a") as file:
+                file.write(json.dumps(row) + "\n")
+    return printed
