@@ -30,6 +30,8 @@ PEER_MODULE = "metaflow_extensions.obpyspy.plugins.pyspy.collector"
 CPU_CLOCK = 2  # CPUCLOCK_SCHED of the kernel: user and system time of a process, nanoseconds
 #: Cycles at the start that never count: caches fill, plugins compile.
 SKIPPED = 2
+#: Codes of gaps that say that a cycle left something out.
+INCOMPLETE = ("skipped", "timed_out", "failed", "torn", "truncated")
 #: The defaults of settings, and those without plugins or without Python stacks.
 NO_PLUGINS = '[[enricher]]\nname = "torchrun-ranks"\nenabled = false\n'
 NO_STACKS = '[capture.stacks]\nsource = "off"\n'
@@ -132,7 +134,7 @@ def read(path):
         return json.load(file)
 
 
-def lack(snapshot, n, threads, depth):
+def lack(snapshot, n, threads, depth, allowed=()):
     """What a snapshot left out of `n` processes with `threads` stacks of about `depth` frames; None if nothing."""
     stacks = [one["pyspy"]["traces"] for one in snapshot["processes"] if one.get("pyspy")]
     if len(stacks) != n:
@@ -143,7 +145,7 @@ def lack(snapshot, n, threads, depth):
     shortest = min(len(trace["frames"]) for traces in stacks for trace in traces)
     if shortest < depth - 2:
         return "a stack has only %d frames" % shortest
-    bad = [gap for gap in snapshot.get("gaps", ()) if gap["code"] in ("skipped", "timed_out", "failed", "torn", "truncated")]
+    bad = [gap for gap in snapshot.get("gaps", ()) if gap["code"] in INCOMPLETE and gap["code"] not in allowed]
     if bad:
         return "gap %s: %s" % (bad[0].get("field"), bad[0]["code"])
     if any(one["outcome"] != "ok" for one in snapshot.get("plugins", ())):
@@ -208,14 +210,14 @@ class Watch:
         return path, read(path), self.spent - before
 
 
-def measure(name, command, tree, args, n, threads=4, depth=20):
+def measure(name, command, tree, args, n, threads=4, depth=20, allowed=()):
     """A row: what a cycle of a collector costs, over `args.cycles` cycles that left nothing out."""
     costs, durations, sizes, left_out = [], [], [], []
     with Watch(command, tree.pid, args.interval) as watch:
         first = watch.settle()
         while len(costs) < args.cycles:
             path, snapshot, cost = watch.cycle()
-            reason = lack(snapshot, n, threads, depth)
+            reason = lack(snapshot, n, threads, depth, allowed)
             if reason:
                 left_out.append(reason)
                 if len(left_out) > 10 + 2 * args.cycles:
