@@ -16,6 +16,9 @@ use crate::StackSettings;
 /// For how many captures a process in which a helper hung or died is left alone, unless its state changes.
 const CAPTURES_LEFT_ALONE: u32 = 5;
 
+/// A second helper is started where one would have more than this many processes to read. Each takes about 11 MiB.
+const PROCESSES_OF_A_HELPER: usize = 64;
+
 /// How long helpers may take to end by themselves.
 const ENDING: Duration = Duration::from_millis(500);
 
@@ -150,7 +153,8 @@ impl Pool {
     fn share_out(&mut self, processes: &[ProcessId]) -> Vec<Vec<ProcessId>> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let most = self.settings.max_parallel.max(1).min(processors);
-        let places = most.min(processes.len()).max(self.links.len());
+        let needed = processes.len().div_ceil(PROCESSES_OF_A_HELPER);
+        let places = most.min(needed).max(self.links.len());
         self.links.resize_with(places, || None);
         let mut loads = vec![0; places];
         for &place in self.homes.values() {
