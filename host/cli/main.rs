@@ -24,6 +24,7 @@ use clap::Parser;
 use crate::outcome::Refusal;
 
 fn main() -> ExitCode {
+    capture::share_one_heap();
     let arguments = match args::Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),

@@ -27,12 +27,13 @@ const OURS: [(&str, &[&str]); 7] = [
 ];
 
 /// Dependencies that have an owner, and who else may name them.
-const OWNED: [(&str, &[&str]); 18] = [
+const OWNED: [(&str, &[&str]); 19] = [
     ("anyhow", &["taskscope"]),
     ("bytesize", &["taskscope"]),
     ("clap", &["taskscope"]),
     ("flate2", &["taskscope-store"]),
     ("jiff", &["taskscope-model", "taskscope"]),
+    ("libc", &["taskscope-capture"]),
     ("nix", &["taskscope-supervise", "taskscope-capture"]),
     ("nvml-wrapper", &["taskscope-capture"]),
     ("opendal", &["taskscope-store"]),

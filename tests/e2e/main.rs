@@ -7,6 +7,7 @@
 )]
 
 mod architecture;
+mod bench;
 mod budget;
 mod doctor;
 mod environments;

@@ -96,6 +96,36 @@ fn bad_usage_and_settings_are_refused_before_the_task_starts() {
 }
 
 #[test]
+fn what_a_sleeping_python_does_is_read_once_and_said_to_be_the_same_since() {
+    let sandbox = sandbox();
+    sandbox.write("train.py", "import time\ntime.sleep(1000)\n");
+    let python = newest_python().path.to_str().unwrap();
+    let task = ["run", "--interval", "200ms", "--", python, "train.py"];
+    let running = sandbox.spawn(task);
+    let train = |snapshot: &Value| process(snapshot, "train.py").unwrap().clone();
+    let later = wait_for_snapshot(&sandbox, |snapshot| {
+        train(snapshot)["pyspy"]["unchanged_since"].is_string()
+    });
+    running.signal(TERM);
+    wait_until(DEADLINE, || running.has_ended());
+    let later = train(&later);
+    let since = &later["pyspy"]["unchanged_since"];
+    let mut snapshots = stored(&sandbox)
+        .into_iter()
+        .map(|id| snapshot(&sandbox, &id));
+    let first = snapshots.find(|it| it["capture"]["started_at"] == *since);
+    let first = train(&first.expect("the snapshot that is spoken of is stored"));
+    assert_eq!(first["pyspy"]["traces"], later["pyspy"]["traces"]);
+    assert!(first["pyspy"].get("unchanged_since").is_none());
+    let [first, later] = [&first, &later].map(|it| &it["proc"]["threads"][0]);
+    let thread_since = later["unchanged_since"].as_str();
+    assert!(thread_since.is_some_and(|it| it <= since.as_str().unwrap()));
+    for same in ["call", "kernel_stack", "schedstat", "syscall", "wchan"] {
+        assert_eq!(first[same], later[same], "{same}");
+    }
+}
+
+#[test]
 fn the_first_snapshot_is_taken_at_once_and_then_one_each_interval() {
     let sandbox = sandbox();
     let running = sandbox.spawn(["run", "--interval", "200ms", "--", "sleep", "1000"]);

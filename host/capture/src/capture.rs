@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use model::{
-    Capture, Detail, Gap, GapCode, Ipc, NamespaceSet, Process, ProcessId, SCHEMA_VERSION, Snapshot,
+    Capture, Detail, Gap, GapCode, Ipc, NamespaceSet, ProcessId, SCHEMA_VERSION, Snapshot,
     SnapshotId, Task, Timestamp, Trigger,
 };
 use regex::Regex;
@@ -20,7 +20,9 @@ use crate::proc::reader::open_process;
 use crate::proc::{Reader, Stat, namespaces};
 use crate::process::Look;
 use crate::process_facts::NamespaceTable;
+use crate::pulse;
 use crate::python::Python;
+use crate::recall::{StackPlan, StackResult};
 use crate::redact::Redactor;
 use crate::stacks::{Numbers, Read, Wanted};
 use crate::turns::Chosen;
@@ -65,8 +67,6 @@ pub struct Moment {
     pub missed_cycles: Option<u64>,
 }
 
-type StackResult = (ProcessId, Result<Option<Read>, Gap>);
-
 /// Looks at `targets` and returns all that was seen.
 pub fn capture(
     machine: &Machine,
@@ -77,30 +77,28 @@ pub fn capture(
     let mut reader = Reader::new();
     let (images, later) = images(machine, options, targets, moment.detail);
     let mut gaps = left_out::gaps(moment.detail, options, &images);
-    let wanted = wanted(&images, moment.detail);
     let blocked = blocked_stacks(&images);
-    let numbers = numbers(options);
-    let deadline = Instant::now() + machine.stack_timeout;
+    let mut recalled = machine.recall.take(&targets.processes);
+    let pulses = pulse::read(&machine.proc, &targets.processes, &mut reader);
+    let plan = StackPlan::new(wanted(&images, moment.detail), &pulses, &recalled);
     // What may take long is read while we read the rest: stacks, and GPUs.
     let (mut snapshot, stacks, gpus) = thread::scope(|scope| {
-        let stacks = scope.spawn(|| machine.stacks.read(&wanted, &numbers, deadline));
+        let stacks = scope.spawn(|| read_stacks(machine, options, &plan));
         let gpus = scope.spawn(|| machine.gpus.as_ref()?.read(&machine.proc, moment.now));
-        let mut look = Look {
+        let look = Look {
             detail: moment.detail,
             gaps: targets.gaps.clone(),
             later,
             machine,
             namespaces: NamespaceTable::new(our_namespaces(machine)),
+            now: moment.now,
             options,
+            pulses,
             reader: &mut reader,
+            recalled: &mut recalled,
             redactor: Redactor::new(&options.redact),
         };
-        let mut processes: Vec<Process> = images
-            .into_iter()
-            .filter_map(|image| look.process(targets.stats.get(&image.id)?, image))
-            .collect();
-        let namespaces = look.namespaces.finish();
-        let mut found = look.gaps;
+        let (mut processes, namespaces, mut found) = look.processes(images, &targets.stats);
         let mut ipc = Ipc::default();
         if moment.detail < Detail::WithoutConnections {
             ipc = ipc::read(machine, &mut processes, &mut reader, &mut found, &mut gaps);
@@ -127,9 +125,11 @@ pub fn capture(
         };
         (snapshot, stacks.join(), gpus.join())
     });
-    let stacks = stacks.unwrap_or_else(|_| wanted.iter().map(broken).collect());
+    let stacks = stacks.unwrap_or_else(|_| plan.wanted.iter().map(broken).collect());
     snapshot.gaps.extend(blocked);
+    let stacks = plan.finish(stacks, &mut recalled, moment.now);
     attach(&mut snapshot, stacks);
+    machine.recall.put(recalled);
     let gpus = gpus.unwrap_or_else(|_| Some(GpuLook::broken()));
     machine_facts::put_gpus(&mut snapshot, gpus, &mut gaps);
     snapshot.gaps.extend(gaps.finish());
@@ -200,13 +200,6 @@ fn wanted(images: &[Image], detail: Detail) -> Vec<Wanted> {
         .collect()
 }
 
-fn numbers(options: &Options) -> Numbers {
-    Numbers {
-        focus: options.focus_files.clone(),
-        locals: options.locals.clone(),
-    }
-}
-
 /// A reader of stacks would wait for the same lock that blocked the reader of the arguments.
 fn blocked_stacks(images: &[Image]) -> Vec<Gap> {
     let blocked = images
@@ -215,6 +208,16 @@ fn blocked_stacks(images: &[Image]) -> Vec<Gap> {
     blocked
         .map(|image| Gap::new("python_stack", GapCode::BlockedRead).of(image.id))
         .collect()
+}
+
+fn read_stacks(machine: &Machine, options: &Options, plan: &StackPlan) -> Vec<StackResult> {
+    let deadline = Instant::now() + machine.stack_timeout;
+    let numbers = Numbers {
+        focus: options.focus_files.clone(),
+        locals: options.locals.clone(),
+    };
+    let stacks = &machine.stacks;
+    stacks.read_and_keep(&plan.wanted, &plan.kept, &numbers, deadline)
 }
 
 fn broken(wanted: &Wanted) -> StackResult {

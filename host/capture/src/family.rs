@@ -88,7 +88,7 @@ impl Family {
             let listed = self
                 .reader
                 .numbers(self.root.as_fd(), &format!("{pid}/task"));
-            listed.unwrap_or_default()
+            listed.map_or(Vec::new(), |(_, tids)| tids)
         };
         let mut children = Vec::new();
         for tid in tids {
@@ -117,10 +117,8 @@ impl Family {
 
     fn walk(&mut self) -> BTreeMap<i32, Vec<i32>> {
         let mut walked = BTreeMap::<i32, Vec<i32>>::new();
-        let pids = self
-            .reader
-            .numbers(self.root.as_fd(), ".")
-            .unwrap_or_default();
+        let listed = self.reader.numbers(self.root.as_fd(), ".");
+        let pids = listed.map_or(Vec::new(), |(_, pids)| pids);
         for pid in pids {
             if let Some(stat) = self.stat(pid) {
                 walked.entry(stat.ppid).or_default().push(pid);

@@ -60,6 +60,11 @@ impl GapList {
         }
     }
 
+    /// Returns the gaps as they are now.
+    pub(crate) fn as_slice(&self) -> &[Gap] {
+        &self.gaps
+    }
+
     /// Drops the gaps of `what`, which was found elsewhere.
     pub(crate) fn forget(&mut self, what: &str) {
         self.gaps.retain(|gap| gap.what != what);

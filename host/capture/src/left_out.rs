@@ -20,7 +20,6 @@ pub(crate) fn gaps(detail: Detail, options: &Options, images: &[Image]) -> GapLi
             "smaps_rollup",
             options.shared_memory.is_some(),
         ),
-        (Detail::WithoutThreadDetail, "task/*/schedstat", true),
         (Detail::WithoutThreadDetail, "task/*/stack", true),
         (Detail::WithoutConnections, "fdinfo", true),
         (Detail::WithoutConnections, "ipc", true),

@@ -10,6 +10,7 @@ mod discover;
 mod family;
 mod scope;
 
+mod allocator;
 mod call;
 mod capture;
 mod command_line;
@@ -19,7 +20,9 @@ mod execs;
 mod image;
 mod process;
 mod process_facts;
+mod pulse;
 mod python;
+mod recall;
 mod sight;
 mod turns;
 
@@ -54,6 +57,7 @@ pub mod fuzzing;
 #[cfg(test)]
 mod tests;
 
+pub use allocator::share_one_heap;
 pub use capture::{Moment, Options, capture};
 pub use cost::Meter;
 pub use discover::{Targets, discover};

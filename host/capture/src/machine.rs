@@ -19,6 +19,7 @@ use crate::image::ImageReader;
 use crate::ipc::IpcReader;
 use crate::memory::MemoryReader;
 use crate::proc::{Reader, stat};
+use crate::recall::Recall;
 use crate::sight::Sights;
 use crate::stack_settings::StackSettings;
 use crate::stacks::StackReaders;
@@ -36,6 +37,7 @@ pub struct Machine {
     pub(crate) memory: MemoryReader,
     pub(crate) page_size_bytes: u64,
     pub(crate) proc: PathBuf,
+    pub(crate) recall: Recall,
     pub(crate) shared_memory: PathBuf,
     pub(crate) spool: Option<PathBuf>,
     pub(crate) sights: Sights,
@@ -66,6 +68,7 @@ impl Machine {
             memory: MemoryReader::default(),
             page_size_bytes: u64::try_from(page_size).expect("a page is smaller than 2^64 bytes"),
             proc,
+            recall: Recall::default(),
             shared_memory: "/dev/shm".into(),
             spool: None,
             sights: Sights::default(),

@@ -10,6 +10,7 @@ pub(crate) mod namespaces;
 pub(crate) mod pressure;
 pub(crate) mod reader;
 pub(crate) mod rollup;
+pub(crate) mod schedstat;
 pub(crate) mod stat;
 pub(crate) mod status;
 pub(crate) mod terminal;

@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use model::{
-    Credentials, Detail, EnvironmentSource, Gap, GapCode, MemoryFacts, ProcFacts, Process,
-    ProcessId,
+    Credentials, Detail, EnvironmentSource, Gap, GapCode, MemoryFacts, NamespaceSet, ProcFacts,
+    Process, ProcessId, Timestamp,
 };
 
 use crate::call;
@@ -18,9 +18,12 @@ use crate::image::{Environ, Image};
 use crate::machine::Machine;
 use crate::proc::kind::Kind;
 use crate::proc::reader::open_process;
-use crate::proc::{Reader, Stat, descriptors, key_value, namespaces, stat, status, text, threads};
+use crate::proc::threads::Threads;
+use crate::proc::{Reader, Stat, descriptors, key_value, namespaces, stat, status, text};
 use crate::process_facts::{self, NamespaceTable};
+use crate::pulse::Pulses;
 use crate::python::Python;
+use crate::recall::Memory;
 use crate::redact::Redactor;
 
 /// Looks at processes one after the other.
@@ -31,8 +34,13 @@ pub(crate) struct Look<'a> {
     pub(crate) later: BTreeMap<ProcessId, Gap>,
     pub(crate) machine: &'a Machine,
     pub(crate) namespaces: NamespaceTable,
+    /// The stamp of this capture.
+    pub(crate) now: Timestamp,
     pub(crate) options: &'a Options,
+    /// Of each process, before anything else of its threads is read.
+    pub(crate) pulses: BTreeMap<ProcessId, io::Result<Pulses>>,
     pub(crate) reader: &'a mut Reader,
+    pub(crate) recalled: &'a mut Memory,
     pub(crate) redactor: Redactor<'a>,
 }
 
@@ -66,9 +74,21 @@ enum End {
 }
 
 impl Look<'_> {
+    /// Reads the processes of `images`, of which `found` was known before. Returns them, their namespaces and all gaps.
+    pub(crate) fn processes(
+        mut self,
+        images: Vec<Image>,
+        found: &BTreeMap<ProcessId, Stat>,
+    ) -> (Vec<Process>, Vec<NamespaceSet>, Vec<Gap>) {
+        let images = images.into_iter();
+        let processes = images.filter_map(|image| self.process(found.get(&image.id)?, image));
+        let processes = processes.collect();
+        (processes, self.namespaces.finish(), self.gaps)
+    }
+
     /// Reads the process of `image`, of which `found` was known before. Nothing if its PID names another one by now:
     /// then what was read is thrown away.
-    pub(crate) fn process(&mut self, found: &Stat, mut image: Image) -> Option<Process> {
+    fn process(&mut self, found: &Stat, mut image: Image) -> Option<Process> {
         let id = image.id;
         let words = self.words(&mut image, found.ppid);
         let mut gaps = std::mem::replace(&mut image.gaps, GapList::of(id));
@@ -137,6 +157,11 @@ impl Look<'_> {
         };
         let kind = Kind::of(self.reader, directory, &before);
         self.fill(&mut files, directory, kind, gaps);
+        if let Kind::Ordinary | Kind::WithoutMainThread(_) = kind {
+            let set = gaps.keep("ns", self.namespaces(directory, id, kind));
+            files.namespaces = set.map(|set| self.namespaces.index(set));
+        }
+        self.threads(&mut files.facts, directory, id, gaps);
         files.stat = before;
         // What was read belongs to this process only if it is still the same one.
         let end = match self.stat(directory, id) {
@@ -176,11 +201,6 @@ impl Look<'_> {
             facts.status = status.lines;
             files.memory = status.memory;
         }
-        if let Kind::Ordinary | Kind::WithoutMainThread(_) = kind {
-            let path = kind.path("ns");
-            let set = gaps.keep("ns", namespaces::read(directory, &path));
-            files.namespaces = set.map(|set| self.namespaces.index(set));
-        }
         if let Kind::WithoutMainThread(_) = kind {
             let read = reader.read(directory, &kind.path("status"));
             files.memory = read
@@ -196,7 +216,46 @@ impl Look<'_> {
         files.cgroup = gaps.keep("cgroup", read).unwrap_or_default();
         files.cgroup.sort();
         facts.file_descriptors = descriptors::read(reader, directory, kind, self.detail, gaps);
-        facts.threads = threads::read(reader, directory, self.detail, gaps);
+    }
+
+    /// A thread enters other namespaces only by itself: while the main thread does not run, they are the same.
+    fn namespaces(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        id: ProcessId,
+        kind: Kind,
+    ) -> io::Result<NamespaceSet> {
+        let pulses = self.pulses.get(&id).and_then(|it| it.as_ref().ok());
+        let mark = pulses.and_then(|pulses| pulses.rest_of(id.pid));
+        let mark = mark.filter(|_| matches!(kind, Kind::Ordinary));
+        let known = self.recalled.entry(id).or_default();
+        if let Some((before, set)) = &known.namespaces
+            && mark == Some(*before)
+        {
+            return Ok(set.clone());
+        }
+        let set = namespaces::read(directory, &kind.path("ns"))?;
+        known.namespaces = mark.map(|mark| (mark, set.clone()));
+        Ok(set)
+    }
+
+    fn threads(
+        &mut self,
+        facts: &mut ProcFacts,
+        directory: BorrowedFd<'_>,
+        id: ProcessId,
+        gaps: &mut GapList,
+    ) {
+        let threads = Threads {
+            detail: self.detail,
+            gaps,
+            known: &mut self.recalled.entry(id).or_default().threads,
+            now: self.now,
+            reader: self.reader,
+        };
+        let pulses = self.pulses.remove(&id);
+        let pulses = pulses.unwrap_or_else(|| Err(io::ErrorKind::NotFound.into()));
+        facts.threads = threads.read(directory, pulses);
         call::name_targets(&mut facts.threads, &facts.file_descriptors);
     }
 

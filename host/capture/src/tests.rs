@@ -12,6 +12,7 @@ mod live;
 mod memory;
 mod recorded;
 mod snapshot;
+mod unchanged;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -69,7 +70,7 @@ pub(crate) fn memory_helper() -> HelperProgram {
     }
 }
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options {
         task: Task::new("job/1".parse().unwrap(), 0, "node", "host"),
         collector_version: "0.0.0".to_owned(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Credentials, ProcessId, Scheduling, Step, SystemCall, Trace};
+use crate::{Credentials, ProcessId, Scheduling, Step, SystemCall, Timestamp, Trace};
 
 /// One process. All names of schema 1.0 stand where they stood.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +106,10 @@ pub struct Stacks {
     pub source: StackSourceName,
     /// One entry a Python thread.
     pub traces: Vec<Trace>,
+    /// They were read for the snapshot that has this `capture.started_at`, and by `schedstat` no thread of the process has run
+    /// since. Absent where they were read for this snapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unchanged_since: Option<Timestamp>,
     /// The version of the interpreter by its own memory (`_PyRuntime`, `Py_Version` or `sys.version`), such as
     /// `3.11.7`. Absent where the memory does not tell, and where another program read the stacks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -296,6 +300,11 @@ pub struct Thread {
     pub syscall: Option<String>,
     /// The kernel's thread id.
     pub tid: i32,
+    /// By `schedstat` (context switches where the kernel keeps none) it has not run since the snapshot that has this
+    /// `capture.started_at`: `call`, `kernel_stack`, `syscall` and `wchan` were read then. Absent where they were read for this
+    /// snapshot. All else of it is always read anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unchanged_since: Option<Timestamp>,
     /// CPU time in user mode, clock ticks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub utime_ticks: Option<u64>,

@@ -45,7 +45,7 @@ pub enum Detail {
     Full,
     /// Shared memory is not told apart by its users (PSS, USS): it costs time by the page, and RSS says nearly as much.
     WithoutSharedMemory,
-    /// Kernel stacks and `schedstat` of threads are not read: the system call and `wchan` still say where each waits.
+    /// Kernel stacks of threads are not read: the system call and `wchan` still say where each waits.
     WithoutThreadDetail,
     /// What descriptors and sockets are connected with is not asked (`fdinfo` and `ipc`): what is open is still listed.
     WithoutConnections,

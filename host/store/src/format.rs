@@ -4,8 +4,9 @@
 //! Keys are sorted because the stored structs declare their fields in alphabetical order (a test here keeps it so)
 //! and their maps are ordered. We read every `schema_version` 1.x, `metaflow_pyspy`'s 1.0 included.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 
+use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder, read::GzDecoder};
 use model::{Snapshot, Value};
 use serde::de::DeserializeOwned;
@@ -20,13 +21,19 @@ const INFLATED_LIMIT_BYTES: u64 = 512 << 20;
 /// The operating system in a gzip header: unknown, so that it is the same everywhere.
 const GZIP_UNKNOWN_SYSTEM: u8 = 255;
 
+/// How hard gzip tries. From 6 to 8 a snapshot of 64 Pythons (2 MB of text, most of it stacks that are much alike) goes from
+/// 60 kB to 38 kB for 3 ms of CPU: up to 6, zlib-rs looks for no better match once it has one.
+const GZIP_LEVEL: u32 = 8;
+
+/// How much text is handed to gzip at a time; the whole text is never in memory.
+const TEXT_PIECE_BYTES: usize = 64 << 10;
+
 /// Returns `snapshot` as a stored object. Numbers that are not finite are refused, because JSON has none.
 pub fn encode(snapshot: &Snapshot) -> Result<Vec<u8>, StoreError> {
     if let Some(field) = not_finite(snapshot) {
         return Err(StoreError::Encode(FormatError::NotFinite { field }));
     }
-    let text = to_json(snapshot).map_err(StoreError::Encode)?;
-    gzip(&text).map_err(|error| StoreError::Encode(FormatError::Gzip(error)))
+    gzip_json(snapshot).map_err(StoreError::Encode)
 }
 
 /// Reads a stored object; `key` is for the error's text.
@@ -48,11 +55,15 @@ pub fn encode_json(document: &impl Serialize) -> Result<String, StoreError> {
 /// Returns `document` as compact JSON in ASCII.
 pub(crate) fn to_json(document: &impl Serialize) -> Result<Vec<u8>, FormatError> {
     let mut text = Vec::new();
-    let mut serializer = serde_json::Serializer::with_formatter(&mut text, AsciiFormatter);
+    write_json(document, &mut text)?;
+    Ok(text)
+}
+
+fn write_json(document: &impl Serialize, writer: impl Write) -> Result<(), FormatError> {
+    let mut serializer = serde_json::Serializer::with_formatter(writer, AsciiFormatter);
     document
         .serialize(&mut serializer)
-        .map_err(FormatError::Json)?;
-    Ok(text)
+        .map_err(FormatError::Json)
 }
 
 /// Reads a document whose `schema_version` is 1.x.
@@ -72,13 +83,20 @@ struct Head {
     schema_version: String,
 }
 
-fn gzip(text: &[u8]) -> io::Result<Vec<u8>> {
-    let builder = GzBuilder::new()
+fn gzip_json(document: &impl Serialize) -> Result<Vec<u8>, FormatError> {
+    let mut pieces = BufWriter::with_capacity(TEXT_PIECE_BYTES, gzip());
+    write_json(document, &mut pieces)?;
+    let encoder = pieces
+        .into_inner()
+        .map_err(|error| FormatError::Gzip(error.into_error()))?;
+    encoder.finish().map_err(FormatError::Gzip)
+}
+
+fn gzip() -> GzEncoder<Vec<u8>> {
+    GzBuilder::new()
         .mtime(0)
-        .operating_system(GZIP_UNKNOWN_SYSTEM);
-    let mut encoder = builder.write(Vec::new(), Compression::new(6));
-    encoder.write_all(text)?;
-    encoder.finish()
+        .operating_system(GZIP_UNKNOWN_SYSTEM)
+        .write(Vec::new(), Compression::new(GZIP_LEVEL))
 }
 
 fn inflate(bytes: &[u8], limit_bytes: u64) -> Result<Vec<u8>, FormatError> {

@@ -23,7 +23,7 @@ pub(crate) fn read(
     gaps: &mut GapList,
 ) -> Vec<FileDescriptor> {
     let listed = reader.numbers(directory, &kind.path("fd"));
-    let Some(numbers) = gaps.keep("fd", listed) else {
+    let Some((links, numbers)) = gaps.keep("fd", listed) else {
         return Vec::new();
     };
     if let Some(beyond) = numbers.len().checked_sub(LIMIT + 1) {
@@ -32,9 +32,6 @@ pub(crate) fn read(
         gap.count = u32::try_from(beyond + 1).unwrap_or(u32::MAX);
         gaps.add(gap);
     }
-    let Some(links) = gaps.keep("fd", open_directory(directory, &kind.path("fd"))) else {
-        return Vec::new();
-    };
     let infos = (detail < Detail::WithoutConnections)
         .then(|| gaps.keep("fdinfo", open_directory(directory, &kind.path("fdinfo"))))
         .flatten();

@@ -30,7 +30,8 @@ impl Kind {
         if stat.threads < 2 {
             return Self::Zombie;
         }
-        let threads = reader.numbers(directory, "task").unwrap_or_default();
+        let threads = reader.numbers(directory, "task");
+        let threads = threads.map_or(Vec::new(), |(_, threads)| threads);
         threads
             .into_iter()
             .find(|&tid| tid != stat.pid && lives(reader, directory, tid))

@@ -73,12 +73,12 @@ impl Reader {
         self.read(CWD, path)
     }
 
-    /// Returns the entries of `path` below `directory` that are numbers, in order.
+    /// Returns the entries of `path` below `directory` that are numbers, in order, and `path` opened, to read below it.
     pub(crate) fn numbers(
         &mut self,
         directory: BorrowedFd<'_>,
         path: &str,
-    ) -> io::Result<Vec<i32>> {
+    ) -> io::Result<(OwnedFd, Vec<i32>)> {
         let listed = open(directory, path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut numbers = Vec::new();
         let mut entries = RawDir::new(listed.as_fd(), &mut self.entries);
@@ -87,7 +87,7 @@ impl Reader {
             numbers.extend(entry.file_name().to_str().ok().and_then(parse_number));
         }
         numbers.sort_unstable();
-        Ok(numbers)
+        Ok((listed, numbers))
     }
 }
 
@@ -158,6 +158,8 @@ mod tests {
             fs::write(directory.path().join(name), "").unwrap();
         }
         let opened = fs::File::open(directory.path()).unwrap();
-        assert_eq!(Reader::new().numbers(opened.as_fd(), ".").unwrap(), [9, 10]);
+        let (listed, numbers) = Reader::new().numbers(opened.as_fd(), ".").unwrap();
+        assert_eq!(numbers, [9, 10]);
+        assert!(Reader::new().read(listed.as_fd(), "10").is_ok());
     }
 }

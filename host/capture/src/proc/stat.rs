@@ -5,6 +5,9 @@ use model::{Scheduling, SchedulingPolicy};
 /// The `PF_KTHREAD` bit of the flags.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
+/// The last field that we look at.
+const LAST_FIELD: usize = 52;
+
 /// What we keep of a `stat` line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
@@ -73,8 +76,11 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<Stat> {
     let close = bytes.iter().rposition(|&byte| byte == b')')?;
     let comm = bytes.get(open + 1..close)?.to_vec();
     let rest = std::str::from_utf8(&bytes[close + 1..]).ok()?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    // `fields[0]` is field 3 of the manual page.
+    // `fields[0]` is field 3 of the manual page; what is not there is empty, and no number.
+    let mut fields = [""; LAST_FIELD - 2];
+    for (field, word) in fields.iter_mut().zip(rest.split_ascii_whitespace()) {
+        *field = word;
+    }
     let field = |number: usize| fields.get(number - 3).copied();
     let ticks = |number: usize| field(number)?.parse::<u64>().ok();
     let signed = |number: usize| field(number)?.parse::<i32>().ok();

@@ -202,6 +202,7 @@ fn judge(said: &Said) -> Result<Stacks, (Complaint, String)> {
         Ok(traces) => Ok(Stacks {
             source: StackSourceName::Executable,
             traces,
+            unchanged_since: None,
             version: None,
         }),
         Err(_) if said.state == State::Ended && !said.words.is_empty() => {

@@ -116,6 +116,17 @@ impl StackReaders {
         numbers: &Numbers,
         deadline: Instant,
     ) -> Vec<(ProcessId, Result<Option<Read>, Gap>)> {
+        self.read_and_keep(wanted, &[], numbers, deadline)
+    }
+
+    /// Reads the stacks of `wanted`. Those of `kept` are not read now but will be again: what makes that quick is kept.
+    pub(crate) fn read_and_keep(
+        &self,
+        wanted: &[Wanted],
+        kept: &[ProcessId],
+        numbers: &Numbers,
+        deadline: Instant,
+    ) -> Vec<(ProcessId, Result<Option<Read>, Gap>)> {
         let ids: Vec<ProcessId> = wanted.iter().map(|one| one.id).collect();
         let mut readings: HashMap<ProcessId, Reading> = match &self.source {
             Source::Off => ids
@@ -125,7 +136,7 @@ impl StackReaders {
             Source::Embedded(pool) => pool
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .read(&ids, numbers, deadline),
+                .read(&ids, kept, numbers, deadline),
             Source::Executable(external) => external.read(wanted, deadline),
             Source::Recorded(directory) => ids
                 .iter()

@@ -16,6 +16,9 @@ use crate::helper::own_process::{self, OwnProcess, Register, State};
 /// For how many captures a process in which a helper hung or died is left alone, unless its state changes.
 const CAPTURES_LEFT_ALONE: u32 = 5;
 
+/// A second helper is started where one would have more than this many processes to read. Each takes about 11 MiB.
+const PROCESSES_OF_A_HELPER: usize = 64;
+
 /// How long helpers may take to end by themselves.
 const ENDING: Duration = Duration::from_millis(500);
 
@@ -58,16 +61,17 @@ impl Pool {
         }
     }
 
-    /// Reads `processes` until `deadline`.
+    /// Reads `processes` until `deadline`. Helpers keep their handles of those and of `kept`.
     pub(super) fn read(
         &mut self,
         processes: &[ProcessId],
+        kept: &[ProcessId],
         numbers: &Numbers,
         deadline: Instant,
     ) -> HashMap<ProcessId, Reading> {
         self.abandoned
             .retain(|(_, helper)| helper.state(Duration::ZERO) == State::Alive);
-        let wanted: HashSet<ProcessId> = processes.iter().copied().collect();
+        let wanted: HashSet<ProcessId> = processes.iter().chain(kept).copied().collect();
         self.homes.retain(|process, _| wanted.contains(process));
         self.left_alone
             .retain(|process, _| wanted.contains(process));
@@ -150,7 +154,8 @@ impl Pool {
     fn share_out(&mut self, processes: &[ProcessId]) -> Vec<Vec<ProcessId>> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let most = self.settings.max_parallel.max(1).min(processors);
-        let places = most.min(processes.len()).max(self.links.len());
+        let needed = processes.len().div_ceil(PROCESSES_OF_A_HELPER);
+        let places = most.min(needed).max(self.links.len());
         self.links.resize_with(places, || None);
         let mut loads = vec![0; places];
         for &place in self.homes.values() {
@@ -178,17 +183,21 @@ impl Pool {
         deadline: Instant,
     ) -> Vec<Shift> {
         let (helper, settings, register) = (&self.helper, &self.settings, &self.register);
+        let mut homes = vec![Vec::new(); self.links.len()];
+        for (&process, &place) in &self.homes {
+            homes[place].push(process);
+        }
         std::thread::scope(|scope| {
             let running: Vec<_> = self
                 .links
                 .iter_mut()
-                .zip(shares)
-                .filter(|(_, share)| !share.is_empty())
-                .map(|(link, share)| {
+                .zip(shares.iter().zip(&homes))
+                .filter(|(_, (share, _))| !share.is_empty())
+                .map(|(link, (share, home))| {
                     let start = move |until| Link::start(helper, register, wire::PROTOCOL, until);
-                    scope.spawn(move || {
-                        Shift::work(link, share, (settings, numbers), deadline, start)
-                    })
+                    let how = (settings, numbers);
+                    let work = move || Shift::work(link, share, home, how, deadline, start);
+                    scope.spawn(work)
                 })
                 .collect();
             running

@@ -25,6 +25,7 @@ pub(super) fn read(directory: &Path, process: ProcessId) -> Reading {
             let stacks = Stacks {
                 source: StackSourceName::Recorded,
                 traces,
+                unchanged_since: None,
                 version: None,
             };
             Reading::Stacks(stacks, Vec::new())

@@ -38,10 +38,11 @@ pub(super) struct Hung {
 }
 
 impl Shift {
-    /// Reads `share` with the helper in `link`, started when there is none.
+    /// Reads `share` with the helper in `link`, started when there is none. It keeps its handles of all of `home`.
     pub(super) fn work(
         link: &mut Option<Link>,
         share: &[ProcessId],
+        home: &[ProcessId],
         (settings, numbers): (&StackSettings, &Numbers),
         deadline: Instant,
         start: impl Fn(Instant) -> Result<Link, StartError>,
@@ -78,7 +79,7 @@ impl Shift {
             };
             let request = Request {
                 focus: numbers.focus.clone(),
-                keep: share.to_vec(),
+                keep: home.to_vec(),
                 locals: numbers.locals.clone(),
                 nonblocking: settings.nonblocking,
                 processes: rest.to_vec(),
@@ -206,6 +207,7 @@ fn reading(answer: Answer) -> Reading {
                 let stacks = Stacks {
                     source,
                     traces,
+                    unchanged_since: None,
                     version,
                 };
                 Some(Reading::Stacks(stacks, steps))

@@ -59,24 +59,22 @@ fn left_out(snapshot: &Snapshot) -> Vec<&str> {
 fn each_level_leaves_out_more_and_says_each_kind_once() {
     let all = [
         "smaps_rollup",
-        "task/*/schedstat",
         "task/*/stack",
         "fdinfo",
         "ipc",
         "python_stack",
     ];
-    for (level, count) in Detail::ALL.into_iter().zip([0, 1, 3, 5, 6]) {
+    for (level, count) in Detail::ALL.into_iter().zip([0, 1, 2, 4, 5]) {
         let snapshot = look_at_level(level, Some(1 << 30));
         assert_eq!(left_out(&snapshot), all[..count], "{level:?}");
         let facts = &process(&snapshot, 100).proc;
         let thread = &facts.threads[0];
-        assert_eq!(thread.kernel_stack.is_empty(), count >= 3);
-        assert_eq!(thread.schedstat.is_none(), count >= 3);
-        assert_eq!(facts.kernel_stack.is_empty(), count >= 3);
-        assert_eq!(facts.file_descriptors[1].info.is_none(), count >= 5);
-        assert_eq!(snapshot.ipc.endpoints.is_empty(), count >= 5);
+        assert_eq!(thread.kernel_stack.is_empty(), count >= 2);
+        assert_eq!(facts.kernel_stack.is_empty(), count >= 2);
+        assert_eq!(facts.file_descriptors[1].info.is_none(), count >= 4);
+        assert_eq!(snapshot.ipc.endpoints.is_empty(), count >= 4);
         let off = snapshot.gaps.iter().any(|gap| gap.code == GapCode::Off);
-        assert_eq!(off, count < 6, "stacks are asked for");
+        assert_eq!(off, count < 5, "stacks are asked for");
         // What says where it waits is never left out.
         assert_eq!(thread.wchan.as_deref(), Some("futex_do_wait"));
         assert_eq!(thread.syscall.as_deref(), Some("202 0x1 0x2"));

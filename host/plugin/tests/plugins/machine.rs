@@ -27,6 +27,7 @@ pub(crate) fn snapshot(ranks: i32) -> Snapshot {
         process.pyspy = Some(Stacks {
             source: StackSourceName::Embedded,
             traces: vec![trace(pid)],
+            unchanged_since: None,
             version: None,
         });
         process.python_candidate = true;

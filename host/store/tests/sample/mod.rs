@@ -286,6 +286,7 @@ pub(crate) fn process(id: ProcessId, threads: i32, depth: usize) -> Process {
         pyspy: Some(Stacks {
             source: StackSourceName::Embedded,
             traces: tids.map(|tid| trace(id.pid, tid, depth)).collect(),
+            unchanged_since: Some(time(0)),
             version: Some("3.11.7".to_owned()),
         }),
         python_candidate: true,
@@ -377,6 +378,7 @@ fn thread(tid: i32) -> Thread {
         stime_ticks: Some(1),
         syscall: Some("running".to_owned()),
         tid,
+        unchanged_since: Some(time(0)),
         utime_ticks: Some(2),
         wchan: Some("0".to_owned()),
     }

@@ -28,6 +28,8 @@ while True:
     if len(start) < 4:
         break
     request = json.loads(source.read(struct.unpack("<I", start)[0]))
+    with open(sys.argv[0] + ".kept", "w") as file:
+        file.write(" ".join(sorted(request["keep"])))
     for process in request["processes"]:
         if int(process.split(":")[0]) == bad:
             if deed == "hang":
@@ -40,12 +42,12 @@ while True:
                 sink.write(b"\xff" * 64)
                 sink.flush()
         empty = {"strings": [], "frames": [], "threads": []}
-        say({"process": process, "outcome": {"Traces": {"stacks": empty, "version": None}}})
+        say({"process": process, "outcome": {"Traces": {"numbers": [], "source": "own", "stacks": empty, "version": None}}})
 "#;
 
 struct Bad {
     readers: StackReaders,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 fn python3() -> PathBuf {
@@ -67,10 +69,7 @@ fn bad(deed: &str, pid: i32) -> Bad {
         max_parallel: 1,
         ..settings(source)
     });
-    Bad {
-        readers,
-        _directory: directory,
-    }
+    Bad { readers, directory }
 }
 
 fn read(bad: &Bad, ids: &[ProcessId], time: Duration) -> Vec<Read> {
@@ -162,4 +161,24 @@ fn a_helper_that_makes_no_sense_is_replaced() {
         assert_eq!(code(&results[1]), GapCode::Failed, "{deed}");
         assert!(matches!(results[2], Ok(Some(_))), "{deed}: {results:?}");
     }
+}
+
+#[test]
+fn a_process_that_is_not_asked_for_this_time_keeps_its_handle() {
+    let bad = bad("nothing", 0);
+    let ids: Vec<ProcessId> = ["1:1", "2:1", "3:1"].map(|id| id.parse().unwrap()).to_vec();
+    let kept = || std::fs::read_to_string(bad.directory.path().join("helper.py.kept")).unwrap();
+    read(&bad, &ids, PATIENCE);
+    assert_eq!(kept(), "1:1 2:1 3:1");
+    let deadline = Instant::now() + PATIENCE;
+    let none = Numbers::default();
+    let readers = &bad.readers;
+    let results = readers.read_and_keep(&[wanted(ids[0])], &ids[1..2], &none, deadline);
+    assert!(matches!(results[0].1, Ok(Some(_))), "{results:?}");
+    assert_eq!((results.len(), kept().as_str()), (1, "1:1 2:1"));
+    // Nobody is asked, and nobody forgets.
+    let results = readers.read_and_keep(&[], &ids[..2], &none, deadline);
+    assert_eq!(results.len(), 0);
+    read(&bad, &ids[1..2], PATIENCE);
+    assert_eq!(kept(), "2:1");
 }

@@ -6,6 +6,7 @@ mod external;
 mod frames;
 mod misbehaving;
 mod traced;
+mod unchanged;
 mod workload;
 
 use std::path::{Path, PathBuf};

@@ -125,8 +125,12 @@ impl Workload {
 
     /// Lets it exec `program` on the same script.
     pub(super) fn exec(&mut self, program: &Path) {
-        let input = self.child.stdin.as_mut().unwrap();
-        writeln!(input, "{}", program.display()).unwrap();
+        self.tell(&program.display().to_string());
+    }
+
+    /// Writes a line to its input and waits until it is ready again.
+    pub(super) fn tell(&mut self, line: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
         self.wait_until_ready();
     }
 

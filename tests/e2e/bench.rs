@@ -1,0 +1,42 @@
+//! The benches still work; what they measure here is no figure.
+
+use std::path::Path;
+
+use testkit::Sandbox;
+
+use crate::support::binary;
+
+/// Runs a bench on the program as it was built for tests; returns its table.
+#[track_caller]
+fn table(bench: &str, options: &[&str]) -> Vec<String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bench/");
+    let (script, program) = (script.join(bench), binary());
+    let python = Sandbox::new(Path::new("python3")).environment("PYTHONDONTWRITEBYTECODE", "1");
+    let common = [
+        script.to_str().unwrap(),
+        "--binary",
+        program.to_str().unwrap(),
+    ];
+    let shortest = ["--cycles", "1", "--interval", "0.5"];
+    let arguments = common.iter().chain(&shortest).chain(options);
+    let output = python.run(arguments).success();
+    let rows = output.stdout.lines().skip(2);
+    rows.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_bench_of_a_cycle_counts_one_that_left_nothing_out() {
+    let rows = table("cycle.py", &["--n", "2", "--wake", "0.5", "--quick"]);
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert!(
+        rows[0].starts_with("| 2 | 0.5 | taskscope without plugins | "),
+        "{rows:?}"
+    );
+}
+
+#[test]
+fn the_bench_of_growth_has_a_row_for_each_size() {
+    let rows = table("linear.py", &["--n", "2", "--open", "8"]);
+    assert!(rows[0].starts_with("| processes | 2 | "), "{rows:?}");
+    assert!(rows[1].starts_with("| descriptors | 8 | "), "{rows:?}");
+}
