@@ -35,6 +35,8 @@ pub struct Options {
     pub collector_version: String,
     /// Echoed in the snapshot; never filters.
     pub focus_files: Vec<String>,
+    /// Names of variables whose numbers are read from Python frames; none costs nothing.
+    pub locals: Vec<String>,
     /// Recorded for each process; never filters.
     pub process_pattern: Option<Regex>,
     /// Names of variables to keep beyond the built-in ones; one that ends in `*` is a prefix.

@@ -250,6 +250,7 @@ impl Look<'_> {
             redactions,
             start_time_ticks: id.start_time_ticks,
             state: stat.state,
+            steps: Vec::new(),
         }
     }
 }

@@ -47,6 +47,7 @@ fn options() -> Options {
         task: Task::new("job/1".parse().unwrap(), 0, "node", "host"),
         collector_version: "0.0.0".to_owned(),
         focus_files: vec!["train.py".to_owned()],
+        locals: Vec::new(),
         process_pattern: Some(regex::Regex::new("train").unwrap()),
         environment: Vec::new(),
         redact: Vec::new(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Credentials, ProcessId, Scheduling, SystemCall, Trace};
+use crate::{Credentials, ProcessId, Scheduling, Step, SystemCall, Trace};
 
 /// One process. All names of schema 1.0 stand where they stood.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +54,10 @@ pub struct Process {
     pub start_time_ticks: u64,
     /// Field 3 of `/proc/PID/stat`: one letter.
     pub state: char,
+    /// Numbers that its Python frames hold, of the variables that the settings name. Read with the stacks, by our own
+    /// reader alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
 }
 
 /// What is said of a text of which only the beginning was kept.
@@ -108,6 +112,8 @@ pub enum StackSourceName {
     /// An external py-spy program; also what snapshots of schema 1.0 mean.
     #[default]
     Executable,
+    /// Our own reader of `CPython`'s frames in a helper process of ours.
+    Own,
     /// A recorded file, in tests.
     Recorded,
 }

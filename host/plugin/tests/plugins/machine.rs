@@ -103,6 +103,7 @@ fn process(pid: i32, ppid: i32, cmdline: &[&str], environment: &[(&str, &str)]) 
         redactions: Vec::new(),
         start_time_ticks,
         state: 'S',
+        steps: Vec::new(),
     }
 }
 

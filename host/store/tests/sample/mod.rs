@@ -9,8 +9,8 @@ use model::{
     MemoryFacts, NamespaceSet, OutcomeKind, Owner, PipeEnd, PipeFacts, PluginOutcome, ProcFacts,
     Process, ProcessId, Redaction, SCHEMA_VERSION, Scheduling, SchedulingPolicy, ScopeFacts,
     ScopeKind, SeccompMode, Severity, SharedFile, SharedMapping, SharedMemory, Snapshot,
-    SnapshotId, StackSourceName, Stacks, SystemCall, SysvKind, SysvObject, Target, Task, TcpFacts,
-    Thread, Timestamp, Trace, Trigger, UnixFacts, Value,
+    SnapshotId, StackSourceName, Stacks, Step, SystemCall, SysvKind, SysvObject, Target, Task,
+    TcpFacts, Thread, Timestamp, Trace, Trigger, UnixFacts, Value,
 };
 
 /// 2026-11-30T01:33:20Z.
@@ -267,6 +267,14 @@ pub(crate) fn process(id: ProcessId, threads: i32, depth: usize) -> Process {
         }],
         start_time_ticks: id.start_time_ticks,
         state: 'S',
+        steps: vec![Step {
+            file: "/a/train.py".to_owned(),
+            function: "train".to_owned(),
+            line: 42,
+            name: "step".to_owned(),
+            thread_id: Some(7),
+            value: 1_234.into(),
+        }],
     }
 }
 
