@@ -40,3 +40,11 @@ fn the_bench_of_growth_has_a_row_for_each_size() {
     assert!(rows[0].starts_with("| processes | 2 | "), "{rows:?}");
     assert!(rows[1].starts_with("| descriptors | 8 | "), "{rows:?}");
 }
+
+#[test]
+fn the_bench_of_the_step_clock_tells_each_rank_s_rate() {
+    let rows = table("steps.py", &["--seconds", "3", "--error", "1000"]);
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    // The slow one among eight is seen; how right the rates are on a quiet machine is for the bench to say.
+    assert!(rows[0].contains(" | 8 | "), "{rows:?}");
+}
