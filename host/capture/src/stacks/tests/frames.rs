@@ -182,9 +182,18 @@ fn of_py_spy(id: ProcessId) -> Vec<Trace> {
         .unwrap()
 }
 
+/// Stops it and waits for each thread: they stop one by one, each when it is given a processor.
 fn stop(workload: &Workload) {
     workload.signal(Signal::STOP);
-    eventually("it stops", || (workload.state() == Some('T')).then_some(()));
+    let state = |task: std::io::Result<std::fs::DirEntry>| {
+        let stat = std::fs::read(task.ok()?.path().join("stat")).ok()?;
+        crate::proc::stat::parse(&stat).map(|stat| stat.state)
+    };
+    eventually("all its threads stop", || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", workload.id.pid)).unwrap();
+        let mut states = tasks.map(state);
+        states.all(|state| state == Some('T')).then_some(())
+    });
 }
 
 #[test]
