@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use helper::{Held, Register};
 use model::{GapCode, ProcessId};
 
 use crate::error::{CaptureError, gap_code, malformed};
@@ -105,16 +106,22 @@ impl Machine {
         self.stacks.close();
     }
 
+    /// Returns where processes of ours are known. Whoever else starts some registers them here, so that they are never
+    /// taken for the task's, and what they use counts as ours.
+    pub fn helpers(&self) -> Register {
+        self.stacks.register().clone()
+    }
+
     /// Our own PID as this proc root numbers it; none where it does not know us.
     pub(crate) fn own_pid(&self) -> Option<i32> {
         let target = std::fs::read_link(self.proc.join("self")).ok()?;
         target.to_str()?.parse().ok()
     }
 
-    /// The PIDs that are not the task's whoever their parent is: our own and our helpers'.
-    pub(crate) fn our_pids(&self) -> BTreeSet<i32> {
-        let helpers = self.stacks.helper_pids();
-        self.own_pid().into_iter().chain(helpers).collect()
+    /// The PIDs that are not the task's whoever their parent is: our own and our helpers'. While `helpers` is held no
+    /// other becomes one.
+    pub(crate) fn our_pids(&self, helpers: &Held<'_>) -> BTreeSet<i32> {
+        self.own_pid().into_iter().chain(helpers.pids()).collect()
     }
 
     /// Where cgroups are mounted.

@@ -8,13 +8,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use helper::{OwnProcess, Register, State};
 use model::{GapCode, ProcessId, StackSourceName, Stacks};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::Access;
 use tracing::warn;
 
 use super::complaint::{Complaint, remedy};
-use super::own_process::{OwnProcess, Register, State};
 use super::pipe::{self, PipeError};
 use super::{Reading, Wanted, gap};
 use crate::StackSettings;

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::own_process::{OwnProcess, Register, State};
+use helper::{OwnProcess, Register, State};
+
 use super::pipe::{self, Frames, PipeError};
 use super::wire::{self, Answer, Hello, Request};
 

@@ -10,7 +10,6 @@ mod helper;
 mod image;
 mod interpreter;
 mod link;
-mod own_process;
 mod pipe;
 mod pool;
 mod reader;
@@ -26,13 +25,13 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use ::helper::Register;
 use model::{Gap, GapCode, ProcessId, Stacks};
 
 use crate::{StackSettings, StackSource};
 use executable::External;
 pub use helper::stack_helper;
 use link::HelperProgram;
-use own_process::Register;
 use pool::Pool;
 
 /// A process whose stacks are wanted.
@@ -123,7 +122,12 @@ impl StackReaders {
             .collect()
     }
 
-    /// Returns the PIDs of all helpers and external readers that may still be there; none of them is the task's.
+    /// Returns where our processes are known; none of them is the task's.
+    pub(crate) fn register(&self) -> &Register {
+        &self.register
+    }
+
+    /// Returns the PIDs of all helpers and external readers that may still be there.
     pub(crate) fn helper_pids(&self) -> Vec<i32> {
         self.register.pids()
     }

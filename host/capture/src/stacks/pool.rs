@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
+use helper::{OwnProcess, Register, State};
 use model::{Gap, GapCode, ProcessId};
 use tracing::warn;
 
 use super::image;
 use super::link::{HelperProgram, Link};
-use super::own_process::{OwnProcess, Register, State};
 use super::shift::{Hung, Shift};
 use super::{Reading, gap};
 use crate::StackSettings;

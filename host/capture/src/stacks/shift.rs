@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use helper::{OwnProcess, State};
 use model::{GapCode, ProcessId, StackSourceName, Stacks};
 
 use super::link::{Link, StartError};
-use super::own_process::{OwnProcess, State};
 use super::pipe::PipeError;
 use super::wire::{Answer, Outcome, Request};
 use super::{Reading, gap};
