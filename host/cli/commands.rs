@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod debug;
 pub(crate) mod doctor;
 pub(crate) mod list;
+pub(crate) mod plugin_compile;
 pub(crate) mod run;
 pub(crate) mod show;
 pub(crate) mod snapshot;
@@ -24,9 +25,14 @@ pub(crate) struct World {
 
 /// Runs the command that `arguments` name.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    if matches!(arguments.command, Command::StackHelper) {
-        capture::stack_helper(std::io::stdin(), std::io::stdout());
-        return Ok(Outcome::Well);
+    // Helpers of ours, which have nothing to say to a person.
+    match &arguments.command {
+        Command::StackHelper => {
+            capture::stack_helper(std::io::stdin(), std::io::stdout());
+            return Ok(Outcome::Well);
+        }
+        &Command::PluginCompile(args) => return Ok(plugin_compile::run(args)),
+        _ => {}
     }
     ui::start_logging();
     let world = World {
@@ -43,6 +49,6 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::Config(args) => config::run(&args, &world),
         Command::Debug(args) => debug::run(&args, &world),
         Command::Doctor(args) => doctor::run(&args, &world),
-        Command::StackHelper => Ok(Outcome::Well),
+        Command::StackHelper | Command::PluginCompile(_) => Ok(Outcome::Well),
     }
 }

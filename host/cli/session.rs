@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use capture::{Machine, Options, Scope, StackSettings, StackSource};
+use helper::Register;
 use model::{ProcessId, Task};
-use plugin::{About, ComponentSource, Entry, Plugins};
+use plugin::{About, CompileLimits, Compiler, ComponentSource, Entry, Plugins};
 use store::{Location, Place, SpoolSettings, Store, Summary, Writer};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::warn;
@@ -16,7 +17,7 @@ use tracing::warn;
 use crate::args::{LookArgs, WatchArgs};
 use crate::clock::Clock;
 use crate::collect::{self, FINISH_GRACE, Request};
-use crate::commands::World;
+use crate::commands::{World, plugin_compile};
 use crate::config::{EnricherEntry, Loaded, ScopeChoice, StackChoice};
 use crate::environment;
 use crate::names::Names;
@@ -99,15 +100,16 @@ impl Session {
         }
     }
 
-    /// Returns the plugins, which begin to compile.
-    pub(crate) fn plugins(&self) -> Plugins {
+    /// Returns the plugins, which begin to load. `helpers` is where the machine that is looked at knows processes of ours.
+    pub(crate) fn plugins(&self, helpers: Register) -> Plugins {
         let about = About {
             task: self.names.path.to_string(),
             node: self.names.node.clone(),
             host_version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         // Checked when the session was made.
-        Plugins::load(enrichers(&self.loaded).unwrap_or_default(), about)
+        let entries = enrichers(&self.loaded).unwrap_or_default();
+        Plugins::load(entries, about, compiler(&self.loaded, helpers))
     }
 
     fn task(&self, attempt: u32) -> Task {
@@ -199,6 +201,30 @@ fn state_directory() -> PathBuf {
         .map(PathBuf::from)
         .or_else(home)
         .unwrap_or_else(std::env::temp_dir)
+}
+
+/// The per-user cache directory (XDG base directory specification), if there is one.
+fn cache_directory() -> Option<PathBuf> {
+    let absolute = |name| {
+        environment::os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))
+}
+
+/// Returns what compiles plugins: our own binary, in a process that `helpers` knows.
+pub(crate) fn compiler(loaded: &Loaded, helpers: Register) -> Compiler {
+    let chosen = loaded.settings.plugins.cache_dir.as_ref();
+    let chosen = chosen.map(|directory| loaded.directory().join(directory));
+    let of_the_user = || Some(cache_directory()?.join("taskscope").join("plugins"));
+    Compiler {
+        arguments: vec![plugin_compile::NAME.into()],
+        cache: chosen.or_else(of_the_user),
+        helpers,
+        limits: CompileLimits::default(),
+        program: PathBuf::from("/proc/self/exe"),
+    }
 }
 
 /// Whether a store can lie in `directory`, which is made where it is missing.
@@ -349,7 +375,7 @@ impl Collector {
                 }
             };
             let (interval, clock) = (session.interval, session.clock);
-            let plugins = session.plugins();
+            let plugins = session.plugins(eye.machine.helpers());
             let opening = Opening {
                 eye: Arc::new(Mutex::new(eye)),
                 plugins,

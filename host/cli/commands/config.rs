@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use helper::Register;
 use plugin::{About, Plugins};
 
 use crate::commands::World;
@@ -58,8 +59,9 @@ fn check(loaded: &Loaded) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let loaded_plugins =
-        runtime.block_on(async { Plugins::load(entries, about).ready(LOAD_DEADLINE).await });
+    let compiler = session::compiler(loaded, Register::default());
+    let mut plugins = Plugins::load(entries, about, compiler);
+    let loaded_plugins = runtime.block_on(plugins.ready(LOAD_DEADLINE));
     let mut outcome = Outcome::Well;
     for (instance, result) in loaded_plugins {
         match result {

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &SnapshotArgs, world: &World) -> anyhow::Result<Outcome>
         interval: None,
         missed_cycles: 0,
     };
-    let mut plugins = session.plugins();
+    let mut plugins = session.plugins(eye.machine.helpers());
     let snapshot = eye.look(cause, world.clock)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

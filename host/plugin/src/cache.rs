@@ -119,7 +119,7 @@ impl Cache {
         Unfinished::in_memory()
     }
 
-    /// Removes what was not used for long, and the least used of too much.
+    /// Removes what was not used for long, and the least used of too much. `now` was written just now.
     pub(crate) fn prune(&self, now: &File) {
         let Some(directory) = &self.directory else {
             return;

@@ -5,7 +5,6 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -20,22 +19,24 @@ const NAME: &std::ffi::CStr = c"taskscope-wasm";
 
 /// The last line on standard error when all went well.
 pub(crate) const COMPILED: &str = "compiled";
+/// The last line on standard error when the CPU time was used up.
+pub(crate) const OUT_OF_TIME: &str = "out of time";
 /// Begins the last line on standard error when the component is at fault.
 pub(crate) const REFUSED: &str = "refused: ";
 /// Begins the last line on standard error when the code could not be kept.
 pub(crate) const UNWRITTEN: &str = "unwritten: ";
 
+/// How often the time is looked at.
+const BEAT: Duration = Duration::from_millis(250);
+
 /// Compiles the component on the standard input of this process, for the hidden command that [`crate::Compiler`] names.
-/// **Ends this process** when nobody reads its standard error any more: then whoever asked is gone.
-pub fn compile_plugin(limits: CompileLimits) -> ExitCode {
+/// What came of it is the last line on standard error and not the exit status, which anybody may reap. **Ends this
+/// process** when nobody reads its standard error any more: then whoever asked is gone.
+pub fn compile_plugin(limits: CompileLimits) {
     settle(limits);
-    std::thread::spawn(end_with_the_reader);
-    let word = match compile() {
-        Ok(()) => COMPILED.to_owned(),
-        Err(word) => word,
-    };
-    let written = writeln!(std::io::stderr(), "\n{word}");
-    ExitCode::from(u8::from(written.is_err() || word != COMPILED))
+    std::thread::spawn(move || keep_within(limits.cpu));
+    let word = compile().err().unwrap_or_else(|| COMPILED.to_owned());
+    let _ = writeln!(std::io::stderr(), "\n{word}");
 }
 
 fn compile() -> Result<(), String> {
@@ -63,7 +64,7 @@ fn settle(limits: CompileLimits) {
     // Where memory runs out, it is this process that the kernel ends, and not the task.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     bound(Resource::As, limits.memory_bytes);
-    bound(Resource::Cpu, limits.time.as_secs().max(1));
+    bound(Resource::Cpu, limits.cpu.as_secs() + 5); // the end of `keep_within` comes first, and says why
     bound(Resource::Core, 0);
 }
 
@@ -80,16 +81,30 @@ fn bound(resource: Resource, most: u64) {
     );
 }
 
+/// Ends this process when its time is used up, or when nobody reads its words any more.
 #[expect(clippy::exit, reason = "the main thread is in the compiler")]
-fn end_with_the_reader() {
+fn keep_within(cpu: Duration) {
     let words = std::io::stderr();
     loop {
         // Without events asked for, only the end of the other side is one.
         let mut ends = [PollFd::new(&words, PollFlags::empty())];
-        let day = Instant::now() + Duration::from_hours(24);
-        match helper::wait_for_any(&mut ends, day) {
+        match helper::wait_for_any(&mut ends, Instant::now() + BEAT) {
             Ok(false) => {}
             _ => std::process::exit(1),
         }
+        if cpu_time().is_some_and(|used| used > cpu) {
+            let _ = writeln!(std::io::stderr(), "\n{OUT_OF_TIME}");
+            std::process::exit(1);
+        }
     }
+}
+
+/// Returns the CPU time that this process has used, from `/proc/self/stat`.
+fn cpu_time() -> Option<Duration> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    let ticks = (user + system) * 1_000 / rustix::param::clock_ticks_per_second();
+    Some(Duration::from_millis(ticks))
 }

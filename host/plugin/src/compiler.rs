@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use helper::{OwnProcess, Register, State};
 use rustix::event::{PollFd, PollFlags};
+use rustix::process::Signal;
 
-use crate::compile::{COMPILED, REFUSED, UNWRITTEN};
+use crate::compile::{COMPILED, OUT_OF_TIME, REFUSED, UNWRITTEN};
 use crate::text::one_line;
 
 /// Words of a compiler that are read, bytes; a panic's message with its backtrace fits.
@@ -22,8 +23,8 @@ const ENDING: Duration = Duration::from_millis(500);
 /// What compiles components, and where the results are kept.
 #[derive(Clone, Debug)]
 pub struct Compiler {
-    /// What makes `program` run [`crate::compile_plugin`], such as the hidden command; the limits follow, as
-    /// [`CompileLimits::arguments`] writes them.
+    /// What makes `program` run [`crate::compile_plugin`], such as the hidden command; the limits
+    /// follow, as [`CompileLimits::arguments`] writes them.
     pub arguments: Vec<OsString>,
     /// The directory for compiled components; it is made where it is missing. Without one, and where it cannot be
     /// trusted, each start compiles anew.
@@ -39,26 +40,30 @@ pub struct Compiler {
 /// What a component may cost to compile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompileLimits {
+    /// CPU time, at the lowest priority.
+    pub cpu: Duration,
     /// Address space of the process that compiles, bytes.
     pub memory_bytes: u64,
-    /// Time on the clock, and on the CPU.
-    pub time: Duration,
+    /// Time on the clock. More than the CPU time: on a machine that is busy the task comes first, which is no fault of
+    /// the component.
+    pub wall: Duration,
 }
 
 impl Default for CompileLimits {
-    /// The largest that we know, Python's and JavaScript's, take 380 MB and 13 seconds.
+    /// The largest components that we know, Python's and JavaScript's, take 380 MB and 13 seconds.
     fn default() -> Self {
         Self {
+            cpu: Duration::from_mins(1),
             memory_bytes: 1 << 30,
-            time: Duration::from_mins(1),
+            wall: Duration::from_mins(10),
         }
     }
 }
 
 impl CompileLimits {
-    /// Returns them as arguments of a command: bytes and seconds.
+    /// Returns what the process itself sees to, as arguments of a command: bytes, and seconds of CPU time.
     pub fn arguments(self) -> [String; 2] {
-        [self.memory_bytes, self.time.as_secs()].map(|number| number.to_string())
+        [self.memory_bytes, self.cpu.as_secs()].map(|number| number.to_string())
     }
 }
 
@@ -73,6 +78,8 @@ pub(crate) enum CompileError {
     #[error("not a WebAssembly component: {0}")]
     Refused(String),
     #[error("compiling it took longer than {0:?}")]
+    Late(Duration),
+    #[error("compiling it took more than {0:?} of CPU time")]
     OutOfTime(Duration),
     #[error("compiling it took more than {} MiB of memory", .0 >> 20)]
     OutOfMemory(u64),
@@ -87,7 +94,7 @@ pub(crate) enum CompileError {
 impl CompileError {
     /// Returns whether the component is not to blame, so that it may be compiled another time.
     pub(crate) fn is_passing(&self) -> bool {
-        !matches!(self, Self::Refused(_) | Self::OutOfMemory(_))
+        !matches!(self, Self::Refused(_) | Self::OutOfMemory(_) | Self::OutOfTime(_))
     }
 }
 
@@ -115,8 +122,7 @@ impl Compiler {
         let started = OwnProcess::start(&mut command, &self.helpers);
         drop(command); // with our copy of the pipe's other end
         let (process, _) = started.map_err(failed)?;
-        let until = Instant::now() + self.limits.time;
-        let words = listen(words, closing, until, self.limits.time);
+        let words = listen(words, closing, self.limits.wall);
         if words.is_err() {
             process.kill();
         }
@@ -134,6 +140,9 @@ impl Compiler {
         }
         if let Some(reason) = last.strip_prefix(UNWRITTEN) {
             return Err(CompileError::Unwritten(reason.to_owned()));
+        }
+        if last == OUT_OF_TIME || state == State::Killed(Signal::XCPU.as_raw()) {
+            return Err(CompileError::OutOfTime(self.limits.cpu));
         }
         if words.contains("memory allocation of") || words.contains("Cannot allocate memory") {
             return Err(CompileError::OutOfMemory(self.limits.memory_bytes));
@@ -155,9 +164,9 @@ impl Compiler {
 fn listen(
     mut pipe: PipeReader,
     closing: &PipeReader,
-    until: Instant,
     limit: Duration,
 ) -> Result<String, CompileError> {
+    let until = Instant::now() + limit;
     let mut words = Vec::new();
     loop {
         let mut ready = [
@@ -167,7 +176,7 @@ fn listen(
         match helper::wait_for_any(&mut ready, until) {
             Ok(true) if ready[1].revents().is_empty() => {}
             Ok(true) => return Err(CompileError::Closing),
-            Ok(false) => return Err(CompileError::OutOfTime(limit)),
+            Ok(false) => return Err(CompileError::Late(limit)),
             Err(error) => return Err(CompileError::Ended(format!("cannot be heard: {error}"))),
         }
         let mut chunk = [0; 4 << 10];
