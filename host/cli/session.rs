@@ -149,7 +149,11 @@ impl Session {
                 .filter(|store| can_be_written(store))
                 .map(|store| store.join(".spool"))
         };
-        let of_the_user = || state_directory().join("taskscope").join("spool");
+        let of_the_user = || {
+            environment::state_directory()
+                .join("taskscope")
+                .join("spool")
+        };
         SpoolSettings {
             directory: spool
                 .directory
@@ -194,30 +198,17 @@ impl Session {
     }
 }
 
-/// The per-user state directory (XDG base directory specification), else the temp directory.
-fn state_directory() -> PathBuf {
-    let home = || environment::os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-    environment::os("XDG_STATE_HOME")
-        .map(PathBuf::from)
-        .or_else(home)
-        .unwrap_or_else(std::env::temp_dir)
-}
-
-/// The per-user cache directory (XDG base directory specification), if there is one.
-fn cache_directory() -> Option<PathBuf> {
-    let absolute = |name| {
-        environment::os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))
-}
-
 /// Returns what compiles plugins: our own binary, in a process that `helpers` knows.
 pub(crate) fn compiler(loaded: &Loaded, helpers: Register) -> Compiler {
     let chosen = loaded.settings.plugins.cache_dir.as_ref();
     let chosen = chosen.map(|directory| loaded.directory().join(directory));
-    let of_the_user = || Some(cache_directory()?.join("taskscope").join("plugins"));
+    let of_the_user = || {
+        Some(
+            environment::cache_directory()?
+                .join("taskscope")
+                .join("plugins"),
+        )
+    };
     Compiler {
         arguments: vec![plugin_compile::NAME.into()],
         cache: chosen.or_else(of_the_user),

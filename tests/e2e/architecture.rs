@@ -14,10 +14,7 @@ const OURS: [(&str, &[&str]); 8] = [
         "taskscope-capture",
         &["taskscope-model", "taskscope-helper"],
     ),
-    (
-        "taskscope-plugin",
-        &["taskscope-model", "taskscope-helper"],
-    ),
+    ("taskscope-plugin", &["taskscope-model", "taskscope-helper"]),
     ("taskscope-store", &["taskscope-model"]),
     ("taskscope-supervise", &["taskscope-model"]),
     ("taskscope-testkit", &[]),

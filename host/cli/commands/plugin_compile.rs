@@ -13,14 +13,16 @@ pub(crate) const NAME: &str = "plugin-compile";
 /// The limits, as [`CompileLimits::arguments`] writes them.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct PluginCompileArgs {
-    memory_bytes: u64,
     cpu_seconds: u64,
+    memory_bytes: u64,
+    nice: u8,
 }
 
 pub(crate) fn run(args: PluginCompileArgs) -> Outcome {
     plugin::compile_plugin(CompileLimits {
         cpu: Duration::from_secs(args.cpu_seconds),
         memory_bytes: args.memory_bytes,
+        nice: args.nice,
         ..CompileLimits::default()
     });
     Outcome::Well

@@ -6,11 +6,13 @@ use std::time::Duration;
 use taskscope_plugin::{CompileLimits, compile_plugin};
 
 fn main() {
-    let mut numbers = std::env::args().skip(1).map(|number| number.parse());
-    if let (Some(Ok(memory_bytes)), Some(Ok(seconds))) = (numbers.next(), numbers.next()) {
+    let numbers = std::env::args().skip(1).map(|number| number.parse());
+    let numbers: Result<Vec<u64>, _> = numbers.collect();
+    if let Ok([seconds, memory_bytes, nice]) = numbers.as_deref() {
         compile_plugin(CompileLimits {
-            cpu: Duration::from_secs(seconds),
-            memory_bytes,
+            cpu: Duration::from_secs(*seconds),
+            memory_bytes: *memory_bytes,
+            nice: u8::try_from(*nice).unwrap_or(19),
             ..CompileLimits::default()
         });
     }

@@ -56,9 +56,9 @@ fn compile() -> Result<(), String> {
         .map_err(unwritten)
 }
 
-/// Makes this process the least important one of all. Where the kernel refuses, the parent's deadline remains.
+/// Makes this process less important than all others. Where the kernel refuses, the parent's deadline remains.
 fn settle(limits: CompileLimits) {
-    let _ = rustix::process::nice(19);
+    let _ = rustix::process::nice(limits.nice.into());
     let _ = rustix::thread::set_name(NAME);
     let _ = std::env::set_current_dir("/");
     // Where memory runs out, it is this process that the kernel ends, and not the task.

@@ -40,10 +40,12 @@ pub struct Compiler {
 /// What a component may cost to compile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompileLimits {
-    /// CPU time, at the lowest priority.
+    /// CPU time.
     pub cpu: Duration,
     /// Address space of the process that compiles, bytes.
     pub memory_bytes: u64,
+    /// How far it stands back behind all others, as in `nice(1)`: 19 is the farthest.
+    pub nice: u8,
     /// Time on the clock. More than the CPU time: on a machine that is busy the task comes first, which is no fault of
     /// the component.
     pub wall: Duration,
@@ -55,15 +57,17 @@ impl Default for CompileLimits {
         Self {
             cpu: Duration::from_mins(1),
             memory_bytes: 1 << 30,
+            nice: 19,
             wall: Duration::from_mins(10),
         }
     }
 }
 
 impl CompileLimits {
-    /// Returns what the process itself sees to, as arguments of a command: bytes, and seconds of CPU time.
-    pub fn arguments(self) -> [String; 2] {
-        [self.memory_bytes, self.cpu.as_secs()].map(|number| number.to_string())
+    /// Returns what the process itself sees to, as arguments of a command: seconds of CPU time, bytes, and its `nice`.
+    pub fn arguments(self) -> [String; 3] {
+        let numbers = [self.cpu.as_secs(), self.memory_bytes, self.nice.into()];
+        numbers.map(|number| number.to_string())
     }
 }
 
@@ -94,7 +98,10 @@ pub(crate) enum CompileError {
 impl CompileError {
     /// Returns whether the component is not to blame, so that it may be compiled another time.
     pub(crate) fn is_passing(&self) -> bool {
-        !matches!(self, Self::Refused(_) | Self::OutOfMemory(_) | Self::OutOfTime(_))
+        !matches!(
+            self,
+            Self::Refused(_) | Self::OutOfMemory(_) | Self::OutOfTime(_)
+        )
     }
 }
 

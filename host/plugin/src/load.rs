@@ -172,10 +172,7 @@ impl Loader {
         }
     }
 
-    fn attempt(
-        &self,
-        index: usize,
-    ) -> Result<(Digest, Component, EnricherPre<Guest>), LoadError> {
+    fn attempt(&self, index: usize) -> Result<(Digest, Component, EnricherPre<Guest>), LoadError> {
         let entry = &self.slots[index].entry;
         let mut source = Source::open(&entry.component)?;
         let (digest, is_wasm) = source.digest(None)?;

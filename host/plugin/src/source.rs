@@ -50,13 +50,14 @@ impl Source {
     pub(crate) fn digest(&mut self, copy: Option<&mut File>) -> Result<(Digest, bool), LoadError> {
         match self {
             Self::Builtin(bytes) => digest(&mut &**bytes, copy).map_err(LoadError::Keep),
-            Self::File { file, path } => file
-                .rewind()
-                .and_then(|()| digest(file, copy))
-                .map_err(|source| LoadError::Read {
-                    path: path.clone(),
-                    source,
-                }),
+            Self::File { file, path } => {
+                file.rewind()
+                    .and_then(|()| digest(file, copy))
+                    .map_err(|source| LoadError::Read {
+                        path: path.clone(),
+                        source,
+                    })
+            }
         }
     }
 
@@ -96,7 +97,9 @@ fn digest(from: &mut impl Read, mut copy: Option<&mut File>) -> io::Result<(Dige
 }
 
 pub(crate) fn hexadecimal(digest: &Digest) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    digest
+        .iter()
+        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// A hash that is the same in every process of the same program, for names of files.

@@ -55,12 +55,18 @@ fn a_directory_that_cannot_be_trusted_is_not_used_and_the_reason_is_said() {
     trusted(&fine).unwrap();
     let link = parent.path().join("link");
     symlink(&fine, &link).unwrap();
-    assert_eq!(trusted(&link).unwrap_err().to_string(), "it is a symbolic link");
+    assert_eq!(
+        trusted(&link).unwrap_err().to_string(),
+        "it is a symbolic link"
+    );
     let file = parent.path().join("file");
     std::fs::write(&file, "").unwrap();
     assert!(matches!(trusted(&file), Err(Distrust::Io(_))));
     // The root directory belongs to root; who is root himself finds it open.
-    assert!(matches!(trusted(Path::new("/")), Err(Distrust::Foreign(_) | Distrust::Open(_))));
+    assert!(matches!(
+        trusted(Path::new("/")),
+        Err(Distrust::Foreign(_) | Distrust::Open(_))
+    ));
 
     let cache = Cache::open(Some(&open));
     let kept = put(&cache, "a", b"code");
@@ -108,9 +114,15 @@ fn use_keeps_a_file_young() {
     let directory = parent.path().join("plugins");
     let cache = Cache::open(Some(&directory));
     let kept = put(&cache, "a", b"code");
-    let modified = || std::fs::metadata(directory.join("a.cwasm")).unwrap().modified().unwrap();
+    let modified = || {
+        std::fs::metadata(directory.join("a.cwasm"))
+            .unwrap()
+            .modified()
+            .unwrap()
+    };
     let written = modified();
-    kept.set_modified(written - std::time::Duration::from_hours(1)).unwrap();
+    kept.set_modified(written - std::time::Duration::from_hours(1))
+        .unwrap();
     cache.find("a").unwrap();
     assert!(modified() >= written);
 }

@@ -124,7 +124,7 @@ async fn a_component_that_takes_all_time_or_memory_to_compile_costs_its_limits()
     };
     let small = CompileLimits {
         memory_bytes: 256 << 20,
-        ..CompileLimits::default()
+        ..compiler(None).limits
     };
     let short = CompileLimits {
         cpu: Duration::from_secs(1),

@@ -17,21 +17,13 @@ const CASES: [(&str, OutcomeKind, &str); 9] = [
         OverLimit,
         "it wanted more than 16 MiB of memory (panicked at testing/src/hostile.rs:*: no 4 GiB for me)",
     ),
-    (
-        "eat",
-        OverLimit,
-        "it wanted more than 16 MiB of memory (*)",
-    ),
+    ("eat", OverLimit, "it wanted more than 16 MiB of memory (*)"),
     (
         "recurse",
         Trapped,
         "its calls went deeper than the stack of 1 MiB",
     ),
-    (
-        "not-utf8",
-        Trapped,
-        "it handed over text that is not UTF-8",
-    ),
+    ("not-utf8", Trapped, "it handed over text that is not UTF-8"),
     (
         "pour",
         OverLimit,

@@ -90,7 +90,10 @@ async fn new_code_takes_over_between_two_snapshots_with_the_state_of_the_old() {
     put(&path, &component("-plain"));
     let mut watched = Watched::load(entry(&path));
     let snapshot = watched.next().await;
-    assert_eq!((version(&snapshot), message(&snapshot)), ("0.0.1-plain", None));
+    assert_eq!(
+        (version(&snapshot), message(&snapshot)),
+        ("0.0.1-plain", None)
+    );
     put(&path, &component("-other"));
     let snapshot = watched.until(|it| version(it) == "0.0.1-other").await;
     assert_eq!(message(&snapshot), None);
@@ -107,7 +110,10 @@ async fn a_broken_file_leaves_the_old_code_at_work_and_a_sound_one_takes_over() 
     let half = &component("-other")[..20_000];
     let goes_on = "; the code from before goes on";
     let cases = [
-        (half, "what its file became cannot be used (not a WebAssembly component: "),
+        (
+            half,
+            "what its file became cannot be used (not a WebAssembly component: ",
+        ),
         (
             &component("-traps"),
             "what its file became cannot be used (panicked at testing/src/lib.rs:",

@@ -33,7 +33,10 @@ async fn after_two_thousand_snapshots_memory_is_what_it_was() {
         oldest = oldest.max(age);
     }
     assert_eq!(guest_most, guest_before);
-    assert_eq!(oldest, 1_000, "after so many calls an instance is made anew");
+    assert_eq!(
+        oldest, 1_000,
+        "after so many calls an instance is made anew"
+    );
     // Other tests run beside this one, in the same process.
     let grown = resident().saturating_sub(before) >> 20;
     assert!(grown < 64, "{grown} MiB more");
