@@ -80,10 +80,10 @@ def main():
         shutil.rmtree(cache, ignore_errors=True)
     shown = lambda values: ", ".join("%.2f" % value for value in values) or "-"
     print("| all plugins, in the order of loading | ms |\n|---|---|")
-    print("| compile (a process of its own) | %s |" % shown(logged(cold, "Component compiled.", "elapsed")))
-    print("| load from the cache | %s |" % shown(logged(warm, "Component loaded.", "elapsed")))
-    print("| instantiate | %s |" % shown(logged(warm, "Plugin started.", "instantiated")))
-    print("| instantiate, describe and init | %s |" % shown(logged(warm, "Plugin started.", "elapsed")))
+    print("| compile (a process of its own) | %s |" % shown(logged(cold, "Component compiled (", "elapsed")))
+    print("| load from the cache | %s |" % shown(logged(warm, "Component loaded (", "elapsed")))
+    print("| instantiate | %s |" % shown(logged(warm, "Plugin started (", "instantiated")))
+    print("| instantiate, describe and init | %s |" % shown(logged(warm, "Plugin started (", "elapsed")))
     print("\n| plugin | calls | median call ms | linear memory MiB |\n|---|---|---|---|")
     for name in sorted({outcome["instance"] for outcome in outcomes}):
         answered = [outcome for outcome in outcomes if outcome["instance"] == name and outcome["outcome"] == "ok"]
