@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use helper::Register;
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
-
-use crate::helper::own_process::Register;
 
 /// CPU time used so far.
 #[derive(Clone, Debug)]
@@ -44,27 +43,26 @@ impl CpuClocks {
 /// reading and its end is not seen.
 #[derive(Debug)]
 pub struct Meter {
+    helpers: Register,
     last: CpuClocks,
-    registers: Vec<Register>,
     total: Duration,
 }
 
 impl Meter {
-    pub(crate) fn new(registers: Vec<Register>) -> Self {
+    pub(crate) fn new(helpers: Register) -> Self {
         Self {
+            helpers,
             last: CpuClocks {
                 helpers: BTreeMap::new(),
                 ours: Some(Duration::ZERO),
             },
-            registers,
             total: Duration::ZERO,
         }
     }
 
     /// Returns all that was used so far; nothing where the kernel does not tell.
     pub fn read(&mut self) -> Option<Duration> {
-        let helpers = self.registers.iter().flat_map(Register::pids);
-        let now = CpuClocks::read(&helpers.collect::<Vec<_>>());
+        let now = CpuClocks::read(&self.helpers.pids());
         self.total += now.since(&self.last)?;
         self.last = now;
         Some(self.total)
