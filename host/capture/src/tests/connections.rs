@@ -564,7 +564,7 @@ fn what_the_kernel_refuses_is_a_gap_with_its_remedy() {
     assert_eq!(ipc.futexes[0].value, None);
 }
 
-/// Waits for a futex in a page that never comes: whoever reads the word waits as well.
+/// Makes a page that never comes: whoever reads there waits.
 const PAGE_THAT_NEVER_COMES: &str = "lib.mmap.restype = ctypes.c_void_p
 page = lib.mmap(None, ctypes.c_size_t(4096), 3, 0x22, -1, 0)
 fault = lib.syscall(323, 0)
@@ -572,7 +572,7 @@ api = (ctypes.c_uint64 * 3)(0xaa, 0, 0)
 assert fault >= 0 and lib.ioctl(fault, ctypes.c_ulong(0xc018aa3f), api) == 0
 region = (ctypes.c_uint64 * 4)(page, 4096, 1, 0)
 assert lib.ioctl(fault, ctypes.c_ulong(0xc020aa00), region) == 0
-lib.syscall(202, ctypes.c_void_p(page), 128, 0, None, None, 0)";
+";
 
 #[test]
 #[cfg(target_arch = "x86_64")]
@@ -580,7 +580,21 @@ fn a_word_that_cannot_be_read_costs_one_reader_and_the_capture_ends() {
     if !is_root() {
         return skip("only root can make a page that never comes");
     }
-    let job = Job::start(PAGE_THAT_NEVER_COMES);
+    let futex = "lib.syscall(202, ctypes.c_void_p(page), 128, 0, None, None, 0)";
+    let job = blocks(futex, "ipc/futex");
+    let snapshot = look(&local(), job.pid());
+    assert_eq!(futex_of(&snapshot, job.pid()).unwrap().value, None);
+    blocks(
+        "lib.syscall(257, -100, ctypes.c_void_p(page), 0)",
+        "ipc/path",
+    );
+}
+
+/// A process that waits in `call`, of which `part` cannot be read.
+#[cfg(target_arch = "x86_64")]
+#[track_caller]
+fn blocks(call: &str, part: &str) -> Job {
+    let job = Job::start(&format!("{PAGE_THAT_NEVER_COMES}{call}"));
     let machine = local();
     let blocked = |snapshot: &Snapshot| {
         let mut gaps = snapshot.gaps.iter();
@@ -592,7 +606,7 @@ fn a_word_that_cannot_be_read_costs_one_reader_and_the_capture_ends() {
         first = blocked(&look(&machine, job.pid()));
         first.is_some()
     });
-    assert_eq!(first.unwrap().what, "ipc/futex");
+    assert_eq!(first.unwrap().what, part);
     let began = Instant::now();
     let again = look(&machine, job.pid());
     assert!(began.elapsed() < Duration::from_secs(5));
@@ -601,5 +615,5 @@ fn a_word_that_cannot_be_read_costs_one_reader_and_the_capture_ends() {
         detail.contains("its memory already blocks") || detail.contains("did not return"),
         "{detail}"
     );
-    assert_eq!(futex_of(&again, job.pid()).unwrap().value, None);
+    job
 }

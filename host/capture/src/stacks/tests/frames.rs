@@ -1,10 +1,12 @@
 //! Our own reader of frames, checked against py-spy, against Python itself, and on processes that never stand still.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use model::{ProcessId, StackSourceName, Step, Trace};
 use py_spy::PythonSpy;
 use rustix::process::Signal;
+use testkit::DEADLINE;
 
 use super::workload::{RESTLESS_SCRIPT, Workload, pythons, version};
 use super::{eventually, helper_program, read_one, settings};
@@ -281,7 +283,8 @@ fn of_a_process_that_never_stands_still_no_frame_is_invented() {
         let script = workload.script.to_str().unwrap();
         let mut own = Own::open(workload.id);
         let (mut read, mut frames) = (0, 0);
-        for _ in 0..200 {
+        let until = Instant::now() + DEADLINE;
+        while read < 150 && Instant::now() < until {
             let Some(traces) = own.try_traces() else {
                 continue;
             };
@@ -299,14 +302,17 @@ fn of_a_process_that_never_stands_still_no_frame_is_invented() {
             }
             let outside = traces.iter().flat_map(|trace| &trace.frames);
             let mut outside = outside.filter(|frame| frame.filename != script);
+            // A thread that begins puts itself into a set of weak references.
+            let is_known =
+                |file: &str| file.ends_with("/threading.py") || file.ends_with("/_weakrefset.py");
             assert!(
-                outside.all(|frame| frame.filename.ends_with("/threading.py") && frame.line > 0),
+                outside.all(|frame| is_known(&frame.filename) && frame.line > 0),
                 "{}: {traces:?}",
                 python.display()
             );
         }
         assert!(
-            read > 150 && frames > read,
+            read == 150 && frames > read,
             "{}: {read} {frames}",
             python.display()
         );
