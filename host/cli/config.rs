@@ -69,6 +69,7 @@ pub(crate) struct StackChoices {
     pub(crate) timeout: Span,
     pub(crate) nonblocking: bool,
     pub(crate) max_parallel: std::num::NonZeroU16,
+    pub(crate) locals: Vec<String>,
 }
 
 /// `[capture.stacks] source`
@@ -185,6 +186,9 @@ impl Default for StackChoices {
             timeout: Span::seconds(25),
             nonblocking: true,
             max_parallel: const { std::num::NonZeroU16::new(8).expect("8 is not 0") },
+            locals: ["step", "global_step", "epoch", "batch_idx"]
+                .map(str::to_owned)
+                .to_vec(),
         }
     }
 }

@@ -10,6 +10,7 @@ mod process;
 mod process_facts;
 mod python;
 mod room;
+mod steps;
 pub(crate) mod table;
 mod text;
 mod tree;
@@ -25,7 +26,9 @@ pub(crate) use text::{red, safe, yellow};
 
 /// Where the snapshot stands among others.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Heading {
+pub(crate) struct Heading<'a> {
+    /// An earlier snapshot of the same node and attempt, for rates.
+    pub(crate) earlier: Option<&'a Snapshot>,
     /// Its position among the snapshots of its node, from 1, and how many there are.
     pub(crate) position: Option<(usize, usize)>,
     /// Other nodes of the same attempt.
@@ -33,14 +36,14 @@ pub(crate) struct Heading {
 }
 
 /// Returns the page of a whole snapshot.
-pub(crate) fn overview(snapshot: &Snapshot, heading: &Heading, ui: Ui) -> String {
+pub(crate) fn overview(snapshot: &Snapshot, heading: &Heading<'_>, ui: Ui) -> String {
     let mut page = String::new();
     title(&mut page, snapshot, heading, ui);
     groups(&mut page, snapshot);
     findings(&mut page, snapshot, ui);
     page.push_str(&room::lines(snapshot));
     page.push('\n');
-    page.push_str(&tree::tree(snapshot, ui));
+    page.push_str(&tree::tree(snapshot, heading.earlier, ui));
     page.push_str(&gpus::section(snapshot));
     plugins(&mut page, snapshot);
     page.push_str(&gaps::section(snapshot));
@@ -89,7 +92,7 @@ impl<'a> Notes<'a> {
     }
 }
 
-fn title(page: &mut String, snapshot: &Snapshot, heading: &Heading, ui: Ui) {
+fn title(page: &mut String, snapshot: &Snapshot, heading: &Heading<'_>, ui: Ui) {
     let (task, capture) = (&snapshot.task, &snapshot.capture);
     let bold = text::bold(task.pathspec.as_str(), ui.color);
     _ = write!(

@@ -1,5 +1,7 @@
 //! ROOT: which store a command means, and which task, node and snapshot in it.
 
+use std::time::Duration;
+
 use anyhow::{Context, bail};
 use model::{SnapshotId, TaskPath, Timestamp};
 use store::{IndexEntry, Key, Location, Place, Store, StoreError, TaskEntry};
@@ -9,6 +11,9 @@ use crate::outcome::Refusal;
 
 /// Where snapshots go when nothing else is said.
 const DEFAULT_ROOT: &str = ".taskscope";
+
+/// How much older a snapshot is that another is compared with, where there is one so old.
+const COMPARED: Duration = Duration::from_secs(10);
 
 /// Returns the store that `option` names, else the `store` setting, else `.taskscope`.
 pub(crate) fn location(option: Option<&str>, loaded: &Loaded) -> anyhow::Result<Location> {
@@ -59,6 +64,8 @@ pub(crate) struct Chosen {
     pub(crate) key: Key,
     /// Position among the node's snapshots, from 1.
     pub(crate) position: usize,
+    /// One to compare it with: the newest that is at least [`COMPARED`] older, else the oldest.
+    pub(crate) earlier: Option<Key>,
     /// How many the node has.
     pub(crate) total: usize,
     /// The other nodes of the attempt.
@@ -101,9 +108,13 @@ pub(crate) async fn choose(
     };
     let index = store.index(&place).await?;
     let position = pick_entry(&index.snapshots, at).with_context(|| format!("in {place}"))?;
-    let id = index.snapshots[position].capture_id;
+    let key = |entry: &IndexEntry| Key {
+        place: place.clone(),
+        id: entry.capture_id,
+    };
     Ok(Chosen {
-        key: Key { place, id },
+        key: key(&index.snapshots[position]),
+        earlier: compared(&index.snapshots, position).map(key),
         position: position + 1,
         total: index.snapshots.len(),
         other_nodes: nodes,
@@ -137,6 +148,16 @@ fn pick_node(nodes: &[String], wanted: Option<&str>, task: &TaskPath) -> anyhow:
                 )
             }),
     }
+}
+
+/// The entry that the one at `position` is compared with: far enough away that a rate is no accident, and no further.
+fn compared(entries: &[IndexEntry], position: usize) -> Option<&IndexEntry> {
+    let (now, before) = (&entries[position], &entries[..position]);
+    let is_older = |entry: &&IndexEntry| now.started_at.since(entry.started_at) >= COMPARED;
+    let oldest = before
+        .iter()
+        .find(|entry| entry.started_at < now.started_at);
+    before.iter().rfind(is_older).or(oldest)
 }
 
 fn pick_entry(entries: &[IndexEntry], at: At) -> anyhow::Result<usize> {

@@ -124,7 +124,7 @@ impl Session {
             task,
             collector_version: env!("CARGO_PKG_VERSION").to_owned(),
             focus_files: capture.focus_files.clone(),
-            locals: Vec::new(),
+            locals: capture.stacks.locals.clone(),
             process_pattern: capture
                 .process_pattern
                 .as_ref()

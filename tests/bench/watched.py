@@ -42,10 +42,10 @@ NO_STACKS = '[capture.stacks]\nsource = "off"\n'
 class Tree:
     """A shell that is no Python, with `n` workers below it, in a session of its own."""
 
-    def __init__(self, n, options=(), python=None, family=1):
-        worker = [python or os.path.realpath(sys.executable), os.path.join(HERE, "worker.py")] + [str(one) for one in options]
-        script = 'n=$1; shift; i=0; while [ $i -lt $n ]; do RANK=$i WORLD_SIZE=$n "$@" & i=$((i+1)); done; wait'
-        self.process = subprocess.Popen(["sh", "-c", script, "tree", str(n)] + worker, stdin=subprocess.DEVNULL,
+    def __init__(self, n, options=(), python=None, family=1, script="worker.py"):
+        worker = [python or os.path.realpath(sys.executable), os.path.join(HERE, script)] + [str(one) for one in options]
+        shell = 'n=$1; shift; i=0; while [ $i -lt $n ]; do RANK=$i WORLD_SIZE=$n "$@" & i=$((i+1)); done; wait'
+        self.process = subprocess.Popen(["sh", "-c", shell, "tree", str(n)] + worker, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, start_new_session=True)
         self.pid = self.process.pid
         for _ in range(n * family):

@@ -6,7 +6,8 @@ use serde_json::Value;
 use testkit::{DEADLINE, Sandbox, newest_python};
 
 use crate::support::{
-    binary, misbehaving, process, sandbox, snapshot, stored, wait_for_plugins, wait_for_snapshot,
+    binary, cache, misbehaving, process, sandbox, snapshot, stored, wait_for_plugins,
+    wait_for_snapshot,
 };
 
 const TERM: i32 = 15;
@@ -119,9 +120,8 @@ fn a_compiler_of_ours_is_never_one_of_the_tasks_processes() {
 #[test]
 fn plugins_work_where_the_address_space_is_limited() {
     drop(sandbox()); // plugins are compiled from here on
-    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
     let shell = Sandbox::new(Path::new("/bin/sh"));
-    let shell = shell.environment("XDG_CACHE_HOME", cache.to_str().unwrap());
+    let shell = shell.environment("XDG_CACHE_HOME", cache().to_str().unwrap());
     let script = "ulimit -v 2097152; \"$0\" snapshot --pid $$ --json";
     let output = shell
         .run(["-c", script, binary().to_str().unwrap()])

@@ -77,13 +77,17 @@ pub(crate) fn misbehaving() -> PathBuf {
     target.join("plugins/wasm32-wasip2/release/testing.wasm")
 }
 
-fn bare_sandbox() -> Sandbox {
+/// Where plugins are kept, compiled, once there was a [`sandbox`].
+pub(crate) fn cache() -> PathBuf {
     let build = || PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    copies().unwrap_or_else(build).join("cache")
+}
+
+fn bare_sandbox() -> Sandbox {
     let sandbox = Sandbox::new(&binary());
-    let cache = copies().unwrap_or_else(build).join("cache");
     let state = sandbox.path("state");
     sandbox
-        .environment("XDG_CACHE_HOME", cache.to_str().unwrap())
+        .environment("XDG_CACHE_HOME", cache().to_str().unwrap())
         .environment("XDG_STATE_HOME", state.to_str().unwrap())
         .environment("TASKSCOPE_NAME", "test/one")
 }

@@ -40,16 +40,23 @@ pub(crate) fn run(args: &ShowArgs, world: &World) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let (chosen, snapshot) = runtime.block_on(async {
+    let (chosen, snapshot, earlier) = runtime.block_on(async {
         let store = Store::open(&location)?;
         let task = args.stored.task.as_deref();
         let chosen = root::choose(&store, &location, task, args.node.as_deref(), args.at).await?;
         let snapshot = store.load(&chosen.key).await?;
-        anyhow::Ok((chosen, snapshot))
+        let has_steps = snapshot.processes.iter().any(|it| !it.steps.is_empty());
+        // Rates are a help: without the other snapshot the page stands all the same.
+        let earlier = match &chosen.earlier {
+            Some(key) if has_steps && !args.json => store.load(key).await.ok(),
+            _ => None,
+        };
+        anyhow::Ok((chosen, snapshot, earlier))
     })?;
     let heading = page::Heading {
         position: Some((chosen.position, chosen.total)),
         other_nodes: chosen.other_nodes,
+        earlier: earlier.as_ref(),
     };
     let text = match (args.pid, args.json) {
         (None, true) => store::encode_json(&snapshot)? + "\n",
@@ -74,7 +81,7 @@ pub(crate) fn run(args: &ShowArgs, world: &World) -> anyhow::Result<Outcome> {
             if json {
                 store::encode_json(process)? + "\n"
             } else {
-                page::process(&snapshot, process, world.ui)
+                page::process(&snapshot, process, earlier.as_ref(), world.ui)
             }
         }
     };

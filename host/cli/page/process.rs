@@ -6,11 +6,16 @@ use model::{MemoryFacts, Process, Snapshot, Thread, Trace};
 
 use super::text::{bold, safe};
 use super::tree::state_words;
-use super::{Notes, call, connections, doing, gaps, gpus, process_facts, python, table};
+use super::{Notes, call, connections, doing, gaps, gpus, process_facts, python, steps, table};
 use crate::ui::Ui;
 
 /// Returns the page of `process` of `snapshot`.
-pub(crate) fn process(snapshot: &Snapshot, process: &Process, ui: Ui) -> String {
+pub(crate) fn process(
+    snapshot: &Snapshot,
+    process: &Process,
+    earlier: Option<&Snapshot>,
+    ui: Ui,
+) -> String {
     let mut page = String::new();
     let notes = Notes::of(snapshot);
     let part = notes.part(process.identity);
@@ -28,6 +33,9 @@ pub(crate) fn process(snapshot: &Snapshot, process: &Process, ui: Ui) -> String 
             safe(&note.key),
             safe(&note.value.to_string())
         );
+    }
+    for clock in steps::clocks(snapshot, process, earlier) {
+        _ = writeln!(page, "  {:<12} {}", "step", clock.words());
     }
     for (name, value) in connections::locks(snapshot, process.identity) {
         _ = writeln!(page, "  {name:<12} {value}");

@@ -104,6 +104,7 @@ pub(super) fn snapshot() -> Snapshot {
 #[test]
 fn the_page_shows_ranks_states_stacks_and_what_is_missing() {
     let heading = Heading {
+        earlier: None,
         position: Some((3, 12)),
         other_nodes: vec!["other".to_owned()],
     };
@@ -166,7 +167,7 @@ fn a_terminal_gets_lines_that_fit() {
 #[test]
 fn one_process_is_shown_in_full() {
     let snapshot = snapshot();
-    insta::assert_snapshot!(process(&snapshot, &snapshot.processes[1], PLAIN), @r#"
+    insta::assert_snapshot!(process(&snapshot, &snapshot.processes[1], None, PLAIN), @r#"
     process 101:5  rank 0
       command      /usr/bin/python3 train.py
       executable   ?
@@ -203,4 +204,41 @@ fn parents_in_a_circle_do_not_hang_the_page() {
     snapshot.processes[0].ppid = 101;
     snapshot.processes[1].ppid = 100;
     assert!(overview(&snapshot, &Heading::default(), PLAIN).contains("PID"));
+}
+
+#[test]
+fn what_a_rank_counts_is_shown_with_how_fast_it_grows() {
+    let step = |value: u64| {
+        json!([{ "file": "/job/train.py", "function": "train", "line": 88, "name": "step", "thread_id": 101,
+                 "value": value }])
+    };
+    let with = |value: u64| {
+        let mut snapshot = snapshot();
+        snapshot.processes[1].steps = serde_json::from_value(step(value)).unwrap();
+        snapshot
+    };
+    let (mut earlier, now) = (with(200), with(1_204));
+    let elapsed = std::time::Duration::from_secs(20);
+    let began = earlier.capture.started_at.as_microseconds() - 20_000_000;
+    earlier.capture.started_at = model::Timestamp::from_microseconds(began).unwrap();
+    assert_eq!(
+        now.capture.started_at.since(earlier.capture.started_at),
+        elapsed
+    );
+    let heading = Heading {
+        earlier: Some(&earlier),
+        ..Heading::default()
+    };
+    let page = overview(&now, &heading, PLAIN);
+    let row = |pid: &str| page.lines().find(|line| line.contains(pid)).unwrap();
+    assert!(row("PID  COMMAND").contains("  STEP "), "{page}");
+    assert!(
+        row("101  python3").contains("  step 1204, 50.2/s  "),
+        "{page}"
+    );
+    let alone = overview(&now, &Heading::default(), PLAIN);
+    assert!(alone.contains("  step 1204  "), "{alone}");
+    let page = process(&now, &now.processes[1], Some(&earlier), PLAIN);
+    let words = "step         step = 1204, 50.2/s over 20.0 s, in train (train.py:88)";
+    assert!(page.contains(words), "{page}");
 }

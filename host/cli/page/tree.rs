@@ -3,17 +3,26 @@
 use model::{Process, Snapshot};
 
 use super::text::{base_name, cut, red, safe, yellow};
-use super::{Notes, doing, table};
+use super::{Notes, doing, steps, table};
 use crate::ui::Ui;
 
 /// The widest that a process's name and place in the tree may be.
 const NAME_WIDTH: usize = 44;
 
 /// Returns the tree with its heading.
-pub(crate) fn tree(snapshot: &Snapshot, ui: Ui) -> String {
+pub(crate) fn tree(snapshot: &Snapshot, earlier: Option<&Snapshot>, ui: Ui) -> String {
     let notes = Notes::of(snapshot);
-    let mut rows =
-        vec![["PID  COMMAND", "PART", "STATE", "RSS", "CPU", "DOING"].map(str::to_owned)];
+    let has_steps = snapshot.processes.iter().any(|it| !it.steps.is_empty());
+    let headings = [
+        "PID  COMMAND",
+        "PART",
+        "STATE",
+        "RSS",
+        "CPU",
+        "STEP",
+        "DOING",
+    ];
+    let mut rows = vec![headings.map(str::to_owned)];
     let mut states = vec![' '];
     for (prefix, process) in order(snapshot) {
         let name = format!("{prefix}{}  {}", process.pid, command(process));
@@ -23,11 +32,21 @@ pub(crate) fn tree(snapshot: &Snapshot, ui: Ui) -> String {
             state_words(process.state).to_owned(),
             memory(process),
             cpu(snapshot, process),
+            steps::short(snapshot, process, earlier),
             doing::doing(snapshot, process),
         ]);
         states.push(process.state);
     }
-    let aligned = table::align(&rows);
+    // Most tasks have none, and a line is short.
+    let aligned = if has_steps {
+        table::align(&rows)
+    } else {
+        let rows: Vec<_> = rows
+            .into_iter()
+            .map(|[name, part, state, rss, cpu, _, doing]| [name, part, state, rss, cpu, doing])
+            .collect();
+        table::align(&rows)
+    };
     let mut page = String::new();
     for (line, state) in aligned.lines().zip(states) {
         // On a terminal a wrapped line breaks the tree; in a pipe nothing is lost.
