@@ -284,9 +284,9 @@ fn a_plugin_that_is_none_costs_a_line_and_an_entry() {
         let mut outcomes = snapshot["plugins"].as_array().unwrap().iter();
         outcomes.find(|it| it["instance"] == name).unwrap()["outcome"].clone()
     };
-    // The first snapshots may be written before the other one is compiled.
+    // The first snapshots may be written before both are loaded.
     let seen = wait_for_snapshot(&sandbox, |snapshot| {
-        outcome(snapshot, "torchrun-ranks") == "ok"
+        outcome(snapshot, "torchrun-ranks") == "ok" && outcome(snapshot, "mine") != "not-ready"
     });
     assert_eq!(outcome(&seen, "mine"), "load-failed");
     running.signal(TERM);
