@@ -17,6 +17,8 @@ use crate::{engine, limits};
 /// The name of a compiler in `ps` and `top`; 15 bytes at most.
 const NAME: &std::ffi::CStr = c"taskscope-wasm";
 
+/// Begins a line on standard error before the last: milliseconds of CPU time used.
+pub(crate) const USED: &str = "CPU time, ms: ";
 /// The last line on standard error when all went well.
 pub(crate) const COMPILED: &str = "compiled";
 /// The last line on standard error when the CPU time was used up.
@@ -36,7 +38,13 @@ pub fn compile_plugin(limits: CompileLimits) {
     settle(limits);
     std::thread::spawn(move || keep_within(limits.cpu));
     let word = compile().err().unwrap_or_else(|| COMPILED.to_owned());
-    let _ = writeln!(std::io::stderr(), "\n{word}");
+    say(&word);
+}
+
+/// Says the last word, after what all this has cost: once this process has ended, nobody may be able to ask.
+fn say(word: &str) {
+    let used = cpu_time().unwrap_or_default().as_millis();
+    let _ = writeln!(std::io::stderr(), "\n{USED}{used}\n{word}");
 }
 
 fn compile() -> Result<(), String> {
@@ -93,7 +101,7 @@ fn keep_within(cpu: Duration) {
             _ => std::process::exit(1),
         }
         if cpu_time().is_some_and(|used| used > cpu) {
-            let _ = writeln!(std::io::stderr(), "\n{OUT_OF_TIME}");
+            say(OUT_OF_TIME);
             std::process::exit(1);
         }
     }

@@ -12,7 +12,7 @@ use helper::{OwnProcess, Register, State};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
-use crate::compile::{COMPILED, OUT_OF_TIME, REFUSED, UNWRITTEN};
+use crate::compile::{COMPILED, OUT_OF_TIME, REFUSED, UNWRITTEN, USED};
 use crate::text::one_line;
 
 /// Words of a compiler that are read, bytes; a panic's message with its backtrace fits.
@@ -130,8 +130,13 @@ impl Compiler {
         drop(command); // with our copy of the pipe's other end
         let (process, _) = started.map_err(failed)?;
         let words = listen(words, closing, self.limits.wall);
-        if words.is_err() {
-            process.kill();
+        match &words {
+            Ok(words) => {
+                if let Some(used) = used(words) {
+                    self.helpers.note_used(process.pid(), used);
+                }
+            }
+            Err(_) => process.kill(),
         }
         let state = process.state(ENDING);
         self.judge(&words?, state)
@@ -165,6 +170,12 @@ impl Compiler {
             format!("{ended}: {words}")
         }))
     }
+}
+
+/// Returns the CPU time that a compiler says it has used.
+fn used(words: &str) -> Option<Duration> {
+    let told = words.lines().rev().find_map(|line| line.strip_prefix(USED));
+    told?.parse().map(Duration::from_millis).ok()
 }
 
 /// Returns all that the compiler has to say.

@@ -82,6 +82,14 @@ async fn a_component_is_compiled_once_and_then_loaded_from_the_cache() {
     assert_eq!(outcome_of(ranks(), &first).await.outcome, OutcomeKind::Ok);
     let files = compiled(&cache);
     assert_eq!(files.len(), 1, "{files:?}");
+    let used: Duration = first
+        .helpers
+        .hold()
+        .used(0)
+        .iter()
+        .map(|(_, cpu)| *cpu)
+        .sum();
+    assert!(used > Duration::ZERO, "what it cost is known");
     let no_compiler = Compiler {
         program: "/nowhere".into(),
         ..first.clone()
