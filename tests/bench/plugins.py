@@ -42,7 +42,7 @@ def watch(args, tree, cache):
         command += ["--config", args.config]
     try:
         with tempfile.TemporaryFile("w+") as log:
-            collector = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log, env=environment, cwd=out)
+            collector = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log, env=environment)
             try:
                 outcomes = wait(args, collector, out)
             finally:
