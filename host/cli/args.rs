@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{attach, config, debug, doctor, list, run, show, snapshot};
+use crate::commands::{attach, config, debug, doctor, list, plugin_compile, run, show, snapshot};
 use crate::config::{ScopeChoice, Span};
 use crate::ui::ColorChoice;
 
@@ -48,6 +48,9 @@ pub(crate) enum Command {
     /// Ask GPUs for a collector
     #[command(hide = true)]
     GpuHelper,
+    /// Compile a plugin for a collector
+    #[command(hide = true)]
+    PluginCompile(plugin_compile::PluginCompileArgs),
 }
 
 /// How to watch; shared by `run` and `attach`.

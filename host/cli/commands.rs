@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod debug;
 pub(crate) mod doctor;
 pub(crate) mod list;
+pub(crate) mod plugin_compile;
 pub(crate) mod run;
 pub(crate) mod show;
 pub(crate) mod snapshot;
@@ -24,11 +25,13 @@ pub(crate) struct World {
 
 /// Runs the command that `arguments` name.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    // Helpers of ours, which have nothing to say to a person.
     let (input, output) = (std::io::stdin(), std::io::stdout());
     match arguments.command {
         Command::GpuHelper => drop(capture::gpu_helper(input, output)),
         Command::MemoryHelper => drop(capture::memory_helper(input, output)),
         Command::StackHelper => drop(capture::stack_helper(input, output)),
+        Command::PluginCompile(args) => return Ok(plugin_compile::run(args)),
         _ => return run_here(arguments),
     }
     Ok(Outcome::Well)
@@ -50,6 +53,9 @@ fn run_here(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::Config(args) => config::run(&args, &world),
         Command::Debug(args) => debug::run(&args, &world),
         Command::Doctor(args) => doctor::run(&args, &world),
-        Command::GpuHelper | Command::MemoryHelper | Command::StackHelper => Ok(Outcome::Well),
+        Command::GpuHelper
+        | Command::MemoryHelper
+        | Command::StackHelper
+        | Command::PluginCompile(_) => Ok(Outcome::Well),
     }
 }

@@ -105,6 +105,7 @@ pub(crate) struct SpoolChoices {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct PluginSettings {
+    pub(crate) cache_dir: Option<std::path::PathBuf>,
     pub(crate) memory: Size,
     pub(crate) deadline: Span,
 }
@@ -204,6 +205,7 @@ impl Default for SpoolChoices {
 impl Default for PluginSettings {
     fn default() -> Self {
         Self {
+            cache_dir: None,
             memory: Size::mebibytes(64),
             deadline: Span::seconds(2),
         }

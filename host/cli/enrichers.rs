@@ -1,10 +1,14 @@
-//! Which enrichers run: the built-in ones, and what `[[enricher]]` adds, replaces or takes away.
+//! Which enrichers run: the built-in ones, and what `[[enricher]]` adds, replaces or takes away; and what compiles them.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use plugin::{ComponentSource, Entry};
+use helper::Register;
+use plugin::{CompileLimits, Compiler, ComponentSource, Entry};
 
+use crate::commands::plugin_compile;
 use crate::config::{CaptureSettings, EnricherEntry, Loaded};
+use crate::environment;
 
 /// What `wasm` of a built-in plugin begins with.
 const BUILTIN: &str = "builtin:";
@@ -95,6 +99,26 @@ fn config_json(
         config.insert(key.clone(), serde_json::to_value(value)?);
     }
     Ok(serde_json::to_string(&config)?)
+}
+
+/// Returns what compiles plugins: our own binary, in a process that `helpers` knows.
+pub(crate) fn compiler(loaded: &Loaded, helpers: Register) -> Compiler {
+    let chosen = loaded.settings.plugins.cache_dir.as_ref();
+    let chosen = chosen.map(|directory| loaded.directory().join(directory));
+    let of_the_user = || {
+        Some(
+            environment::cache_directory()?
+                .join("taskscope")
+                .join("plugins"),
+        )
+    };
+    Compiler {
+        arguments: vec![plugin_compile::NAME.into()],
+        cache: chosen.or_else(of_the_user),
+        helpers,
+        limits: CompileLimits::default(),
+        program: PathBuf::from("/proc/self/exe"),
+    }
 }
 
 #[cfg(test)]

@@ -21,3 +21,22 @@ pub(crate) fn search_path() -> Vec<PathBuf> {
         .map(|value| std::env::split_paths(&value).collect())
         .unwrap_or_default()
 }
+
+/// Returns the per-user state directory (XDG base directory specification), else the temp directory.
+pub(crate) fn state_directory() -> PathBuf {
+    let home = || os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    os("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .or_else(home)
+        .unwrap_or_else(std::env::temp_dir)
+}
+
+/// Returns the per-user cache directory (XDG base directory specification), if there is one.
+pub(crate) fn cache_directory() -> Option<PathBuf> {
+    let absolute = |name| {
+        os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))
+}

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use capture::{GpuSettings, HelperProgram, Machine, Options, Scope, StackSettings, StackSource};
+use helper::Register;
 use model::{Detail, ProcessId, Task};
 use plugin::{About, Plugins};
 use store::{Location, Place, SpoolSettings, Store, Summary, Writer};
@@ -19,7 +20,7 @@ use crate::clock::Clock;
 use crate::collect::{self, Request};
 use crate::commands::World;
 use crate::config::{Loaded, ScopeChoice, StackChoice};
-use crate::enrichers::enrichers;
+use crate::enrichers::{compiler, enrichers};
 use crate::environment;
 use crate::ledger::{Ledger, Pace};
 use crate::names::Names;
@@ -96,15 +97,16 @@ impl Session {
         }
     }
 
-    /// Returns the plugins, which begin to compile.
-    pub(crate) fn plugins(&self) -> Plugins {
+    /// Returns the plugins, which begin to load. `helpers` is where the machine that is looked at knows processes of ours.
+    pub(crate) fn plugins(&self, helpers: Register) -> Plugins {
         let about = About {
             task: self.names.path.to_string(),
             node: self.names.node.clone(),
             host_version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         // Checked when the session was made.
-        Plugins::load(enrichers(&self.loaded).unwrap_or_default(), about)
+        let entries = enrichers(&self.loaded).unwrap_or_default();
+        Plugins::load(entries, about, compiler(&self.loaded, helpers))
     }
 
     fn task(&self, attempt: u32) -> Task {
@@ -145,7 +147,11 @@ impl Session {
                 .filter(|store| can_be_written(store))
                 .map(|store| store.join(".spool"))
         };
-        let of_the_user = || state_directory().join("taskscope").join("spool");
+        let of_the_user = || {
+            environment::state_directory()
+                .join("taskscope")
+                .join("spool")
+        };
         SpoolSettings {
             directory: spool
                 .directory
@@ -212,15 +218,6 @@ fn pace(args: &WatchArgs, loaded: &Loaded) -> Pace {
         budget: Some((capture.budget.percent(), levels)),
         interval: args.default_interval.unwrap_or(capture.interval).duration(),
     }
-}
-
-/// The per-user state directory (XDG base directory specification), else the temp directory.
-fn state_directory() -> PathBuf {
-    let home = || environment::os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-    environment::os("XDG_STATE_HOME")
-        .map(PathBuf::from)
-        .or_else(home)
-        .unwrap_or_else(std::env::temp_dir)
 }
 
 /// Whether a store can lie in `directory`, which is made where it is missing.
@@ -319,7 +316,7 @@ impl Collector {
             let clock = session.clock;
             let meter = eye.machine.meter();
             let ledger = Ledger::new(session.pace.clone(), meter, Instant::now());
-            let plugins = session.plugins();
+            let plugins = session.plugins(eye.machine.helpers());
             let opening = Opening {
                 eye: Arc::new(Mutex::new(eye)),
                 plugins,

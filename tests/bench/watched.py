@@ -131,6 +131,11 @@ def peer(python):
     return command
 
 
+def stored(out):
+    """The paths of the snapshots below `out`, oldest first."""
+    return sorted(glob.glob(os.path.join(out, "**", "snapshots", "*.json.gz"), recursive=True))
+
+
 def read(path):
     with gzip.open(path) as file:
         return json.load(file)
@@ -182,10 +187,9 @@ class Watch:
 
     def next(self):
         """The path of the next snapshot, when it is there."""
-        pattern = os.path.join(self.out, "**", "snapshots", "*.json.gz")
         until, sampled = time.monotonic() + DEADLINE, time.monotonic()
         while True:
-            found = sorted(set(glob.glob(pattern, recursive=True)) - set(self.known))
+            found = sorted(set(stored(self.out)) - set(self.known))
             if found:
                 self.known.append(found[0])
                 return found[0]

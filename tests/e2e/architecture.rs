@@ -7,10 +7,14 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Crates of ours and which of ours they may use.
-const OURS: [(&str, &[&str]); 7] = [
+const OURS: [(&str, &[&str]); 8] = [
     ("taskscope-model", &[]),
-    ("taskscope-capture", &["taskscope-model"]),
-    ("taskscope-plugin", &["taskscope-model"]),
+    ("taskscope-helper", &[]),
+    (
+        "taskscope-capture",
+        &["taskscope-model", "taskscope-helper"],
+    ),
+    ("taskscope-plugin", &["taskscope-model", "taskscope-helper"]),
     ("taskscope-store", &["taskscope-model"]),
     ("taskscope-supervise", &["taskscope-model"]),
     ("taskscope-testkit", &[]),
@@ -18,6 +22,7 @@ const OURS: [(&str, &[&str]); 7] = [
         "taskscope",
         &[
             "taskscope-model",
+            "taskscope-helper",
             "taskscope-capture",
             "taskscope-plugin",
             "taskscope-store",

@@ -4,14 +4,17 @@ use std::path::Path;
 
 use testkit::Sandbox;
 
-use crate::support::binary;
+use crate::support::{binary, cache, sandbox};
 
 /// Runs a bench on the program as it was built for tests; returns its table.
 #[track_caller]
 fn table(bench: &str, options: &[&str]) -> Vec<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bench/");
     let (script, program) = (script.join(bench), binary());
-    let python = Sandbox::new(Path::new("python3")).environment("PYTHONDONTWRITEBYTECODE", "1");
+    drop(sandbox()); // plugins are compiled from here on
+    let python = Sandbox::new(Path::new("python3"))
+        .environment("PYTHONDONTWRITEBYTECODE", "1")
+        .environment("XDG_CACHE_HOME", cache().to_str().unwrap());
     let common = [
         script.to_str().unwrap(),
         "--binary",

@@ -1,22 +1,16 @@
 //! Plugins: what the built-in ones say, and what those cost that crash or never answer.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
-use testkit::{DEADLINE, newest_python};
+use testkit::{DEADLINE, Sandbox, newest_python};
 
-use crate::support::{process, sandbox, wait_for_snapshot};
+use crate::support::{
+    binary, cache, misbehaving, process, sandbox, snapshot, stored, wait_for_plugins,
+    wait_for_snapshot,
+};
 
 const TERM: i32 = 15;
-
-/// The guest that misbehaves as its settings say, which the build script of `host/plugin` builds with the others.
-fn misbehaving() -> PathBuf {
-    let target = Path::new(env!("CARGO_BIN_EXE_taskscope"))
-        .ancestors()
-        .nth(2)
-        .unwrap();
-    target.join("plugins/wasm32-wasip2/release/testing.wasm")
-}
 
 #[test]
 fn a_plugin_that_crashes_or_loops_costs_a_line_and_an_entry() {
@@ -101,4 +95,58 @@ deeper(lambda: time.sleep(1000))
     assert_eq!(score["value"]["number"], 1.0);
     running.signal(TERM);
     let _ = running.wait(DEADLINE).killed_by(TERM);
+}
+
+#[test]
+fn a_compiler_of_ours_is_never_one_of_the_tasks_processes() {
+    let sandbox = sandbox();
+    let cache = sandbox.path("own-cache");
+    let sandbox = sandbox.environment("XDG_CACHE_HOME", cache.to_str().unwrap());
+    wait_for_plugins(&sandbox);
+    let ids = stored(&sandbox);
+    for id in &ids {
+        let snapshot = snapshot(&sandbox, id);
+        let root = &snapshot["scope"]["root"];
+        let processes = snapshot["processes"].as_array().unwrap();
+        let shell = processes.iter().find(|one| one["identity"] == *root);
+        for process in processes {
+            let command = process["command"].as_str().unwrap();
+            // One that has just ended has no command any more; who started it is known.
+            let is_its_child = shell.is_some_and(|shell| process["ppid"] == shell["pid"]);
+            assert!(
+                command.starts_with("sh -c while") || command == "sleep 0.05" || is_its_child,
+                "{process}"
+            );
+        }
+    }
+    assert!(cache.join("taskscope/plugins").is_dir());
+}
+
+#[test]
+fn plugins_work_where_the_address_space_is_limited() {
+    drop(sandbox()); // plugins are compiled from here on
+    let shell = Sandbox::new(Path::new("/bin/sh"));
+    let shell = shell.environment("XDG_CACHE_HOME", cache().to_str().unwrap());
+    let script = "ulimit -v 2097152; \"$0\" snapshot --pid $$ --json";
+    let output = shell
+        .run(["-c", script, binary().to_str().unwrap()])
+        .success();
+    let snapshot: Value = serde_json::from_str(&output.stdout).unwrap();
+    let mut outcomes = snapshot["plugins"].as_array().unwrap().iter();
+    assert!(
+        outcomes.len() > 0 && outcomes.all(|one| one["outcome"] == "ok"),
+        "{output}"
+    );
+}
+
+#[test]
+fn a_cache_that_others_may_enter_is_not_used_and_said_to_be() {
+    let sandbox = sandbox();
+    sandbox.write("cache/file", "");
+    sandbox.write("collector.toml", "[plugins]\ncache-dir = \"cache\"\n");
+    let output = sandbox.run(["config", "check"]);
+    let expected = "The plugin cache ./cache is not used: others may enter it (mode 7";
+    assert!(output.stderr.contains(expected), "{output}");
+    let left = std::fs::read_dir(sandbox.path("cache")).unwrap().count();
+    assert_eq!(left, 1);
 }

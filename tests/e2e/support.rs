@@ -4,6 +4,8 @@
 //! another user may not be able to reach the build directory.
 
 use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::time::Duration;
 
 use serde_json::Value;
 use testkit::{DEADLINE, Sandbox, scrubbers, wait_until};
@@ -35,11 +37,57 @@ pub(crate) fn four_ranks() -> PathBuf {
     copies().map_or_else(build, |root| root.join("four-ranks"))
 }
 
-/// The program in an empty directory; whatever it keeps for the user stays there too.
+/// How long a compiler may take, which comes last on a busy machine.
+pub(crate) const COMPILE_DEADLINE: Duration = Duration::from_mins(9);
+
+/// The program in an empty directory; whatever it keeps for the user stays there too, but for compiled plugins: they are
+/// the same for all tests, and compiled before the first.
 pub(crate) fn sandbox() -> Sandbox {
+    static COMPILED: Once = Once::new();
+    COMPILED.call_once(|| wait_for_plugins(&bare_sandbox()));
+    bare_sandbox()
+}
+
+/// Watches a task until every plugin has answered, the misbehaving one among them where it can be reached.
+pub(crate) fn wait_for_plugins(sandbox: &Sandbox) {
+    if misbehaving().exists() {
+        let entry = format!(
+            "[[enricher]]\nname = \"fine\"\nwasm = \"{}\"\n",
+            misbehaving().display()
+        );
+        sandbox.write("collector.toml", &entry);
+    }
+    let task = "while [ ! -e stop ]; do sleep 0.05; done";
+    let running = sandbox.spawn(["run", "--interval", "200ms", "--", "sh", "-c", task]);
+    wait_until(COMPILE_DEADLINE, || {
+        stored(sandbox).last().is_some_and(|id| {
+            let snapshot = snapshot(sandbox, id);
+            let mut outcomes = snapshot["plugins"].as_array().unwrap().iter();
+            outcomes.all(|outcome| outcome["outcome"] == "ok")
+        })
+    });
+    sandbox.write("stop", "");
+    running.wait(DEADLINE).success();
+}
+
+/// The guest that misbehaves as its settings say, which the build script of `host/plugin` builds with the others.
+pub(crate) fn misbehaving() -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_taskscope"));
+    let target = program.ancestors().nth(2).unwrap();
+    target.join("plugins/wasm32-wasip2/release/testing.wasm")
+}
+
+/// Where plugins are kept, compiled, once there was a [`sandbox`].
+pub(crate) fn cache() -> PathBuf {
+    let build = || PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    copies().unwrap_or_else(build).join("cache")
+}
+
+fn bare_sandbox() -> Sandbox {
     let sandbox = Sandbox::new(&binary());
     let state = sandbox.path("state");
     sandbox
+        .environment("XDG_CACHE_HOME", cache().to_str().unwrap())
         .environment("XDG_STATE_HOME", state.to_str().unwrap())
         .environment("TASKSCOPE_NAME", "test/one")
 }

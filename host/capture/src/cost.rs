@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use helper::Register;
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
-
-use crate::helper::own_process::Register;
 
 /// CPU time used so far.
 #[derive(Clone, Debug)]
@@ -41,30 +40,37 @@ impl CpuClocks {
 }
 
 /// Adds up the CPU time of our process and its helpers, from the start of our process on. What a helper uses between the last
-/// reading and its end is not seen.
+/// reading and its end is not seen, unless it told: a compiler of plugins does.
 #[derive(Debug)]
 pub struct Meter {
+    helpers: Register,
     last: CpuClocks,
-    registers: Vec<Register>,
+    /// How many helpers have told what they used.
+    told: usize,
     total: Duration,
 }
 
 impl Meter {
-    pub(crate) fn new(registers: Vec<Register>) -> Self {
+    pub(crate) fn new(helpers: Register) -> Self {
         Self {
+            helpers,
             last: CpuClocks {
                 helpers: BTreeMap::new(),
                 ours: Some(Duration::ZERO),
             },
-            registers,
+            told: 0,
             total: Duration::ZERO,
         }
     }
 
     /// Returns all that was used so far; nothing where the kernel does not tell.
     pub fn read(&mut self) -> Option<Duration> {
-        let helpers = self.registers.iter().flat_map(Register::pids);
-        let now = CpuClocks::read(&helpers.collect::<Vec<_>>());
+        let helpers = self.helpers.hold();
+        let mut now = CpuClocks::read(&helpers.pids());
+        let told = helpers.used(self.told);
+        self.told += told.len();
+        now.helpers.extend(told.iter().copied());
+        drop(helpers);
         self.total += now.since(&self.last)?;
         self.last = now;
         Some(self.total)
@@ -95,6 +101,24 @@ mod tests {
         let after = clocks(120, &[(7, 55), (9, 3), (8, 4)]);
         let used = after.since(&before).unwrap();
         assert_eq!(used, Duration::from_millis(20 + 5 + 3 + 4));
+    }
+
+    #[test]
+    fn what_a_helper_told_before_its_end_counts_once() {
+        let helpers = Register::default();
+        let mut meter = Meter::new(helpers.clone());
+        let mut sleep = std::process::Command::new("sleep");
+        let (process, _) = helper::OwnProcess::start(sleep.arg("100"), &helpers).unwrap();
+        let before = meter.read().unwrap();
+        let hour = Duration::from_hours(1);
+        helpers.note_used(process.pid(), hour);
+        let mut more = || meter.read().unwrap().saturating_sub(before);
+        assert!(
+            more() > hour / 2,
+            "it counts while the process is still there"
+        );
+        drop(process);
+        assert!(more() < hour * 3 / 2, "and not again at its end");
     }
 
     #[test]

@@ -35,7 +35,9 @@ pub struct Targets {
 /// Finds the living processes of `scope`, which remembers them. The error says that none is left.
 pub fn discover(machine: &Machine, scope: &mut Scope) -> Result<Targets, CaptureError> {
     let began = Instant::now();
-    let clocks = CpuClocks::read(&machine.helper_pids());
+    // Until all have been found: a compiler of plugins may be started at any moment.
+    let helpers = machine.helpers.hold();
+    let clocks = CpuClocks::read(&helpers.pids());
     let mut gaps = Vec::new();
     let mut family = Family::of(machine).map_err(|source| CaptureError::Unreadable {
         path: machine.proc.clone(),
@@ -46,7 +48,7 @@ pub fn discover(machine: &Machine, scope: &mut Scope) -> Result<Targets, Capture
     {
         scope.root_cgroup = lines;
     }
-    let ours = machine.our_pids();
+    let ours = machine.our_pids(&helpers);
     let found = match scope.kind {
         ScopeKind::Tree => tree(&mut family, scope, &ours),
         ScopeKind::Cgroup => match cgroup_members(machine, &mut family, scope, &ours) {
@@ -57,6 +59,7 @@ pub fn discover(machine: &Machine, scope: &mut Scope) -> Result<Targets, Capture
             }
         },
     };
+    drop(helpers);
     if found.is_empty() {
         return Err(CaptureError::NothingLeft { root: scope.root });
     }

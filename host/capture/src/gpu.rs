@@ -14,9 +14,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use ::helper::Register;
 use model::{Gap, GapCode, Gpu, GpuProcess, Process, Timestamp};
 
-use crate::helper::own_process::Register;
 use asker::Asker;
 pub(crate) use findings::findings;
 pub use helper::gpu_helper;
@@ -59,17 +59,14 @@ impl GpuLook {
 pub(crate) struct GpuReader {
     asker: Mutex<Asker>,
     is_told: bool,
-    register: Register,
 }
 
 impl GpuReader {
-    /// Starts nothing yet.
-    pub(crate) fn new(settings: GpuSettings) -> Self {
-        let register = Register::default();
+    /// Starts nothing yet; its helpers will be in `register`.
+    pub(crate) fn new(settings: GpuSettings, register: Register) -> Self {
         Self {
             is_told: settings.library.is_some(),
-            asker: Mutex::new(Asker::new(settings, register.clone())),
-            register,
+            asker: Mutex::new(Asker::new(settings, register)),
         }
     }
 
@@ -80,11 +77,6 @@ impl GpuReader {
         }
         let mut asker = self.asker.lock().unwrap_or_else(PoisonError::into_inner);
         Some(asker.look(now))
-    }
-
-    /// Returns the list of helpers that may still be there.
-    pub(crate) fn register(&self) -> Register {
-        self.register.clone()
     }
 
     /// Ends the helper.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use helper::{Held, Register};
 use model::{GapCode, ProcessId};
 
 use crate::cost::Meter;
@@ -13,7 +14,6 @@ use crate::execs::Execs;
 use crate::filesystem::Asker;
 use crate::gpu::{GpuReader, GpuSettings};
 use crate::helper::HelperProgram;
-use crate::helper::own_process::Register;
 use crate::hierarchy::{self, Hierarchy};
 use crate::image::ImageReader;
 use crate::ipc::IpcReader;
@@ -32,6 +32,7 @@ pub struct Machine {
     pub(crate) execs: Execs,
     pub(crate) file_systems: Asker,
     pub(crate) gpus: Option<GpuReader>,
+    pub(crate) helpers: Register,
     pub(crate) images: ImageReader,
     pub(crate) ipc: IpcReader,
     pub(crate) memory: MemoryReader,
@@ -57,12 +58,15 @@ impl Machine {
 
     /// Returns the machine whose `/proc` is at `proc` and whose `/sys/fs/cgroup` is at `cgroup`.
     pub fn at(proc: PathBuf, cgroup: PathBuf, stacks: StackSettings) -> Self {
+        let stack_timeout = stacks.timeout;
+        let stacks = StackReaders::new(stacks);
         let page_size = rustix::param::page_size();
         Self {
             clock_ticks_per_second: rustix::param::clock_ticks_per_second(),
             execs: Execs::default(),
             file_systems: Asker::default(),
             gpus: None,
+            helpers: stacks.register().clone(),
             images: ImageReader::default(),
             ipc: IpcReader::default(),
             memory: MemoryReader::default(),
@@ -72,8 +76,8 @@ impl Machine {
             shared_memory: "/dev/shm".into(),
             spool: None,
             sights: Sights::default(),
-            stack_timeout: stacks.timeout,
-            stacks: StackReaders::new(stacks),
+            stack_timeout,
+            stacks,
             turns: Turns::default(),
             cgroup,
             cpu_count: OnceLock::new(),
@@ -84,7 +88,7 @@ impl Machine {
     /// Returns this machine with its GPUs read as `settings` say; without, they are not part of a snapshot.
     #[must_use]
     pub fn with_gpus(mut self, settings: GpuSettings) -> Self {
-        self.gpus = Some(GpuReader::new(settings));
+        self.gpus = Some(GpuReader::new(settings, self.helpers.clone()));
         self
     }
 
@@ -100,7 +104,7 @@ impl Machine {
     /// recorded ones.
     #[must_use]
     pub fn with_memory_helper(mut self, program: HelperProgram) -> Self {
-        self.memory = MemoryReader::with_helper(program);
+        self.memory = MemoryReader::with_helper(program, self.helpers.clone());
         self
     }
 
@@ -133,7 +137,7 @@ impl Machine {
 
     /// Returns a meter of the CPU time that our process and the helpers of this machine use.
     pub fn meter(&self) -> Meter {
-        Meter::new(self.registers())
+        Meter::new(self.helpers())
     }
 
     /// Ends the helper processes, within about a second.
@@ -145,28 +149,27 @@ impl Machine {
         }
     }
 
+    /// Returns where processes of ours are known. Whoever else starts some registers them here, so that they are never
+    /// taken for the task's, and what they use counts as ours.
+    pub fn helpers(&self) -> Register {
+        self.helpers.clone()
+    }
+
     /// Our own PID as this proc root numbers it; none where it does not know us.
     pub(crate) fn own_pid(&self) -> Option<i32> {
         let target = std::fs::read_link(self.proc.join("self")).ok()?;
         target.to_str()?.parse().ok()
     }
 
-    /// The PIDs that are not the task's whoever their parent is: our own and our helpers'.
-    pub(crate) fn our_pids(&self) -> BTreeSet<i32> {
-        let helpers = self.helper_pids();
-        self.own_pid().into_iter().chain(helpers).collect()
+    /// The PIDs that are not the task's whoever their parent is: our own and our helpers'. While `helpers` is held no
+    /// other becomes one.
+    pub(crate) fn our_pids(&self, helpers: &Held<'_>) -> BTreeSet<i32> {
+        self.own_pid().into_iter().chain(helpers.pids()).collect()
     }
 
     /// The PIDs of all helpers that may still be there.
     pub(crate) fn helper_pids(&self) -> Vec<i32> {
-        self.registers().iter().flat_map(Register::pids).collect()
-    }
-
-    /// The lists of our helpers: those that read stacks, memory and GPUs.
-    fn registers(&self) -> Vec<Register> {
-        let mut registers = vec![self.stacks.register(), self.memory.register()];
-        registers.extend(self.gpus.as_ref().map(GpuReader::register));
-        registers
+        self.helpers.pids()
     }
 
     /// Where cgroups are mounted.

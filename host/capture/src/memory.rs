@@ -21,10 +21,10 @@ mod words;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use helper::Register;
 use model::{GapCode, ProcessId};
 
 use crate::helper::HelperProgram;
-use crate::helper::own_process::Register;
 use crew::Crew;
 use service::{Service, Sink, To};
 
@@ -44,7 +44,6 @@ pub(crate) struct Failure {
 /// Reads the memory of processes.
 pub(crate) struct MemoryReader {
     reads: Mutex<Reads>,
-    register: Register,
 }
 
 enum Reads {
@@ -56,18 +55,15 @@ impl Default for MemoryReader {
     fn default() -> Self {
         Self {
             reads: Mutex::new(Reads::InPlace(Service::default())),
-            register: Register::default(),
         }
     }
 }
 
 impl MemoryReader {
-    /// Returns one that reads in helpers. Starts nothing yet.
-    pub(crate) fn with_helper(program: HelperProgram) -> Self {
-        let register = Register::default();
+    /// Returns one that reads in helpers, which will be in `register`. Starts nothing yet.
+    pub(crate) fn with_helper(program: HelperProgram, register: Register) -> Self {
         Self {
-            reads: Mutex::new(Reads::InHelper(Crew::new(program, register.clone()))),
-            register,
+            reads: Mutex::new(Reads::InHelper(Crew::new(program, register))),
         }
     }
 
@@ -97,11 +93,6 @@ impl MemoryReader {
         }
     }
 
-    /// Returns the list of all helpers that may still be there; none of them is the task's.
-    pub(crate) fn register(&self) -> Register {
-        self.register.clone()
-    }
-
     /// Ends all helpers within a second or so. A later read starts new ones.
     pub(crate) fn close(&self) {
         if let Reads::InHelper(crew) = &mut *self.lock() {
@@ -122,8 +113,8 @@ impl Drop for MemoryReader {
 
 impl std::fmt::Debug for MemoryReader {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let helpers = self.register.pids();
-        let mut text = formatter.debug_struct("MemoryReader");
-        text.field("helpers", &helpers).finish_non_exhaustive()
+        formatter
+            .debug_struct("MemoryReader")
+            .finish_non_exhaustive()
     }
 }

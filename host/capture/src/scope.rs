@@ -64,13 +64,14 @@ fn holds_only_the_task(
     root: ProcessId,
     adopter: Option<i32>,
 ) -> std::io::Result<bool> {
+    let helpers = machine.helpers.hold();
     let mut family = Family::of(machine)?;
     let lines = family.cgroup_lines(root.pid)?;
     let Some(directory) = cgroup::of_task(machine, &lines) else {
         return Ok(false);
     };
     let inside = cgroup::pids(&directory, &mut family.reader)?;
-    let ours = machine.our_pids();
+    let ours = machine.our_pids(&helpers);
     let task = tree(&mut family, &mut Scope::tree(root, adopter), &ours);
     let belongs = |pid: &i32| task.contains_key(pid) || ours.contains(pid) || adopter == Some(*pid);
     Ok(inside.contains(&root.pid) && inside.iter().all(belongs))

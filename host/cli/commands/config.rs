@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use helper::Register;
 use plugin::{About, Plugins};
 
 use crate::commands::World;
 use crate::config::{self, Loaded};
-use crate::enrichers::enrichers;
+use crate::enrichers::{compiler, enrichers};
 use crate::outcome::{Outcome, Refusal};
 use crate::page::table;
 use crate::session::LOAD_DEADLINE;
@@ -59,8 +60,9 @@ fn check(loaded: &Loaded) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let loaded_plugins =
-        runtime.block_on(async { Plugins::load(entries, about).ready(LOAD_DEADLINE).await });
+    let compiler = compiler(loaded, Register::default());
+    let mut plugins = Plugins::load(entries, about, compiler);
+    let loaded_plugins = runtime.block_on(plugins.ready(LOAD_DEADLINE));
     let mut outcome = Outcome::Well;
     for (instance, result) in loaded_plugins {
         match result {

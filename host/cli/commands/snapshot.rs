@@ -63,7 +63,7 @@ pub(crate) fn run(args: &SnapshotArgs, world: &World) -> anyhow::Result<Outcome>
         missed_cycles: 0,
         spending: None,
     };
-    let mut plugins = session.plugins();
+    let mut plugins = session.plugins(eye.machine.helpers());
     let snapshot = eye.look(cause, world.clock)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -23,7 +23,7 @@ pub struct Spending {
     pub recent_percent: Option<f64>,
     /// User and system CPU time on average since the collector's start, percent of one core: of its process, plugins, encoding and
     /// storing included, and of its helpers, by their CPU clocks. Of a helper that ended, what it used since the cycle before is not
-    /// counted. Absent in the first snapshot.
+    /// counted, but for compilers of plugins, which tell. Absent in the first snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_percent: Option<f64>,
     /// The interval that is asked for, seconds; where `capture.interval_s` is longer, it was stretched to stay within the budget.

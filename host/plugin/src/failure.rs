@@ -83,6 +83,12 @@ impl Failure {
                 OutcomeKind::OverLimit,
                 format!("it handed over more than {limit} MiB in one call"),
             )
+        } else if root.contains("invalid utf-8") {
+            let message = "it handed over text that is not UTF-8".to_owned();
+            (OutcomeKind::Trapped, message)
+        } else if error.downcast_ref::<Trap>() == Some(&Trap::StackOverflow) {
+            let message = "its calls went deeper than the stack of 1 MiB".to_owned();
+            (OutcomeKind::Trapped, message)
         } else if memory.refused {
             let words = last_words
                 .map(|words| format!(" ({words})"))

@@ -2,12 +2,16 @@
 //!
 //! Plugins are strangers. Memory, time and output of each are bounded, what it says is checked against the snapshot,
 //! and whatever it does costs one outcome under `plugins` in the snapshot and nothing else. [`Plugins`] owns one
-//! thread that compiles and one that calls, so neither a large component nor an endless loop holds up the caller.
+//! thread that loads and one that calls, so neither a large component nor an endless loop holds up the caller. Compiling
+//! is done by a process of its own, once, and kept on disk.
 
 mod answer;
 mod bindings;
 mod builtin;
+mod cache;
 mod call;
+mod compile;
+mod compiler;
 mod convert;
 mod document;
 mod engine;
@@ -21,10 +25,13 @@ mod load;
 mod plugin;
 mod plugins;
 mod report;
+mod source;
 mod text;
 mod words;
 mod worker;
 
 pub use builtin::builtins;
+pub use compile::compile_plugin;
+pub use compiler::{CompileLimits, Compiler};
 pub use entry::{About, ComponentSource, Description, Entry};
 pub use plugins::{Hurry, Plugins};

@@ -28,8 +28,16 @@ pub(crate) const STATE_BYTES: usize = 1 << 20;
 pub(crate) const CALLS: u32 = 1_000;
 /// Handles that a guest may hold.
 pub(crate) const HANDLES: usize = 1_024;
-/// The longest rest after failures; the first is one second.
+/// The longest rest that a plugin may ask for.
 pub(crate) const LONGEST_REST: Duration = Duration::from_mins(5);
+/// How long a plugin rests that failed so often in a row.
+pub(crate) const DISABLED: Duration = Duration::from_mins(10);
+/// So often.
+pub(crate) const FAILURES: u32 = 5;
+/// When a component is compiled again that could not be compiled for no fault of its own.
+pub(crate) const COMPILE_REST: Duration = Duration::from_mins(5);
+/// How many times what it had after its start an instance may have, before it is made anew.
+pub(crate) const GROWTH: usize = 4;
 /// Bytes of a component.
 pub(crate) const COMPONENT_BYTES: u64 = 128 << 20;
 

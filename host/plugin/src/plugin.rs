@@ -1,5 +1,7 @@
 //! One plugin: its component, the instance that is kept between snapshots, and what happens after a failure.
 
+mod reload;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +20,7 @@ use crate::failure::{Failure, Then};
 use crate::guest::Guest;
 use crate::interface::State;
 use crate::limits;
+use crate::load::Loaded;
 use crate::report::Report;
 
 /// One entry of the settings and what became of it.
@@ -28,9 +31,13 @@ pub(crate) struct Plugin {
     entry: Entry,
     failures: u32,
     last_failure: Option<Failure>,
+    /// What its file became after it was loaded; it takes over at the next snapshot.
+    next: Option<Loaded>,
     report: Report,
     rest_until: Option<Instant>,
     running: Option<Running>,
+    /// Why what its file became is not what runs.
+    stale: Option<String>,
     /// The values of its `state` while no instance runs.
     state: State,
 }
@@ -48,6 +55,8 @@ pub(crate) enum Loading {
 /// A live instance. In no other state than after a call that returned: everything else is thrown away.
 struct Running {
     calls: u32,
+    /// Linear memory after its start, bytes.
+    initial: usize,
     instance: Enricher,
     store: Store<Guest>,
 }
@@ -61,9 +70,11 @@ impl Plugin {
             entry,
             failures: 0,
             last_failure: None,
+            next: None,
             report: Report::default(),
             rest_until: None,
             running: None,
+            stale: None,
             state: State::default(),
         }
     }
@@ -76,12 +87,16 @@ impl Plugin {
         &self.entry.instance
     }
 
-    /// Takes what compiling gave.
-    pub(crate) fn loaded(&mut self, result: Result<EnricherPre<Guest>, String>) {
-        self.component = match result {
-            Ok(component) => Loading::Ready(component),
-            Err(message) => Loading::Disabled(Failure::load(message)),
-        };
+    /// Takes what loading gave, at the start or after its file changed.
+    pub(crate) fn loaded(&mut self, result: Loaded) {
+        if self.is_compiling() {
+            self.component = match result {
+                Ok(component) => Loading::Ready(component),
+                Err(message) => Loading::Disabled(Failure::load(message)),
+            };
+        } else {
+            self.next = Some(result);
+        }
     }
 
     /// Asks the plugin about `document`, adds what it says, and returns how it went. Never longer than the deadline
@@ -91,9 +106,11 @@ impl Plugin {
         document: &mut Arc<Document>,
         ticker: &Ticker,
     ) -> PluginOutcome {
+        self.take_over(ticker).await;
         let mut outcome = self.outcome(OutcomeKind::Ok);
         if let Some(waiting) = self.waiting() {
             (outcome.outcome, outcome.message) = waiting;
+            self.add_stale(&mut outcome);
             return outcome;
         }
         let begun = Instant::now();
@@ -127,11 +144,13 @@ impl Plugin {
             }
         }
         self.report.tell(&outcome);
+        self.add_stale(&mut outcome); // told when it happened
         outcome
     }
 
     /// Starts an instance if there is none, and returns what the plugin says about itself.
     pub(crate) async fn describe(&mut self, ticker: &Ticker) -> Result<Description, String> {
+        self.take_over(ticker).await;
         if let Loading::Disabled(failure) = &self.component {
             return Err(failure.message.clone());
         }
@@ -190,10 +209,14 @@ impl Plugin {
                 .as_ref()
                 .map(|failure| failure.message.as_str())
                 .unwrap_or_default();
-            let message = format!(
-                "it rests after {} failures in a row, the last: {last}",
-                self.failures
-            );
+            let failures = match self.failures {
+                1 => "a failure".to_owned(),
+                count => format!("{count} failures in a row, the last"),
+            };
+            let message = match rest_after(self.failures) {
+                limits::DISABLED => format!("it rests for 10 minutes after {failures}: {last}"),
+                _ => format!("it rests after {failures}: {last}"),
+            };
             return Some((OutcomeKind::BackedOff, Some(message)));
         }
         None
@@ -213,6 +236,7 @@ impl Plugin {
             calls,
             instance,
             store,
+            ..
         }) = &mut self.running
         else {
             return Err(Failure::load("it did not start".to_owned()));
@@ -233,52 +257,70 @@ impl Plugin {
         ))
     }
 
-    /// Makes an instance, asks it what it is and gives it its settings.
     async fn start(&mut self, ticker: &Ticker) -> Result<(), Failure> {
         let Loading::Ready(component) = &self.component else {
             return Err(Failure::load("it is not loaded".to_owned()));
         };
+        let component = component.clone();
+        let state = std::mem::take(&mut self.state);
+        match self.start_new(&component, state, ticker).await {
+            Ok((running, description)) => {
+                (self.description, self.running) = (Some(description), Some(running));
+                Ok(())
+            }
+            Err((failure, state)) => {
+                self.state = state;
+                Err(failure)
+            }
+        }
+    }
+
+    /// Makes an instance of `component`, asks it what it is and gives it its settings. A failure gives `state` back.
+    async fn start_new(
+        &self,
+        component: &EnricherPre<Guest>,
+        state: State,
+        ticker: &Ticker,
+    ) -> Result<(Running, Description), (Failure, State)> {
         let deadline = self.entry.deadline;
-        let resumed = !self.state.is_empty();
-        let mut store = Guest::store(
-            component.engine(),
-            &self.entry,
-            std::mem::take(&mut self.state),
-        );
+        let resumed = !state.is_empty();
+        let begun = Instant::now();
+        let mut store = Guest::store(component.engine(), &self.entry, state);
         let started = async {
             let instance = timed(ticker, deadline, component.instantiate_async(&mut store)).await;
             let instance = settle(&store, instance)?;
+            let instantiated = begun.elapsed();
             begin_call(&mut store);
             let plugin = instance.taskscope_plugin_plugin();
             let said = timed(ticker, deadline, plugin.call_describe(&mut store)).await;
             let said = convert::description(settle(&store, said)?);
             begin_call(&mut store);
             let context = convert::context(&self.entry, &self.about, resumed);
-            let begun = timed(ticker, deadline, plugin.call_init(&mut store, &context)).await;
-            settle(&store, begun)?.map_err(|error| Failure::refused(&error))?;
+            let init = timed(ticker, deadline, plugin.call_init(&mut store, &context)).await;
+            settle(&store, init)?.map_err(|error| Failure::refused(&error))?;
+            tracing::debug!(plugin = %self.entry.instance, ?instantiated, elapsed = ?begun.elapsed(), "Plugin started.");
             Ok((instance, said))
         };
         match started.await {
             Ok((instance, said)) => {
-                self.description = Some(said);
-                self.running = Some(Running {
+                let running = Running {
                     calls: 0,
+                    initial: store.data().memory.used,
                     instance,
                     store,
-                });
-                Ok(())
+                };
+                Ok((running, said))
             }
-            Err(failure) => {
-                self.state = store.into_data().state;
-                Err(failure)
-            }
+            Err(failure) => Err((failure, store.into_data().state)),
         }
     }
 
     /// Throws the instance away when it is worn: linear memory never shrinks.
     fn recycle(&mut self) {
         let is_worn = |running: &Running| {
-            running.calls >= limits::CALLS || running.store.data().memory.is_nearly_full()
+            let memory = &running.store.data().memory;
+            let has_grown = memory.used > running.initial.saturating_mul(limits::GROWTH);
+            running.calls >= limits::CALLS || memory.is_nearly_full() || has_grown
         };
         if self.running.as_ref().is_some_and(is_worn) {
             self.discard();
@@ -302,6 +344,13 @@ impl Plugin {
                 self.discard();
                 self.failures = self.failures.saturating_add(1);
                 self.rest_until = Some(Instant::now() + rest_after(self.failures));
+                if self.failures >= limits::FAILURES {
+                    let (plugin, failures) = (&self.entry.instance, self.failures);
+                    let message = &failure.message;
+                    tracing::warn!(
+                        "Plugin {plugin} failed {failures} times in a row and rests for 10 minutes: {message}."
+                    );
+                }
             }
             Then::Disable => {
                 self.discard();
@@ -312,10 +361,12 @@ impl Plugin {
     }
 }
 
-/// One second, doubled with every failure in a row, up to five minutes.
+/// One second, doubled with every failure in a row; from the fifth on ten minutes.
 fn rest_after(failures: u32) -> Duration {
-    let doubled = 2_u64.saturating_pow(failures.saturating_sub(1));
-    Duration::from_secs(doubled).min(limits::LONGEST_REST)
+    if failures >= limits::FAILURES {
+        return limits::DISABLED;
+    }
+    Duration::from_secs(2_u64.saturating_pow(failures.saturating_sub(1)))
 }
 
 fn count(length: usize) -> u32 {
@@ -327,8 +378,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rests_double_up_to_five_minutes() {
-        let rests = [1, 2, 3, 9, 10, u32::MAX].map(|failures| rest_after(failures).as_secs());
-        assert_eq!(rests, [1, 2, 4, 256, 300, 300]);
+    fn rests_double_until_the_fifth_failure_in_a_row_disables_for_ten_minutes() {
+        let rests = [1, 2, 3, 4, 5, 6, u32::MAX].map(|failures| rest_after(failures).as_secs());
+        assert_eq!(rests, [1, 2, 4, 8, 600, 600, 600]);
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use model::{OutcomeKind, PluginOutcome, Snapshot};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::compiler::Compiler;
 use crate::entry::{About, Description, Entry};
 use crate::worker::{self, Additions, Described, Request};
 
@@ -30,7 +31,7 @@ impl Hurry {
 
 impl Plugins {
     /// Begins to load `entries` and returns at once. What cannot be loaded shows up as an outcome.
-    pub fn load(entries: Vec<Entry>, about: About) -> Self {
+    pub fn load(entries: Vec<Entry>, about: About, compiler: Compiler) -> Self {
         let hurry = Hurry(watch::Sender::new(false));
         let instances: Vec<String> = entries.iter().map(|entry| entry.instance.clone()).collect();
         let mut plugins = Self {
@@ -41,7 +42,7 @@ impl Plugins {
         if entries.is_empty() {
             return plugins;
         }
-        match worker::start(entries, about, hurry.0.subscribe()) {
+        match worker::start(entries, about, compiler, hurry.0.subscribe()) {
             Ok(worker) => plugins.worker = Ok(Some(worker)),
             Err(error) => plugins.give_up(error.root_cause().to_string()),
         }

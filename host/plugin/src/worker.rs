@@ -1,17 +1,18 @@
-//! The thread that calls plugins, and the one beside it that compiles them.
+//! The thread that calls plugins, and the one beside it that loads them.
 
+use std::io::PipeWriter;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use model::{Annotation, Finding, PluginOutcome, Snapshot};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::bindings::EnricherPre;
+use crate::compiler::Compiler;
 use crate::document::Document;
 use crate::engine::{self, Ticker};
 use crate::entry::{About, Description, Entry};
-use crate::guest::Guest;
-use crate::load::Loader;
+use crate::load::{Loaded, Loader};
 use crate::plugin::Plugin;
 
 /// What the thread is asked.
@@ -40,19 +41,20 @@ pub(crate) struct Additions {
 /// What each plugin says about itself, by instance.
 pub(crate) type Described = Vec<(String, Result<Description, String>)>;
 
-type Compiled = (usize, Result<EnricherPre<Guest>, String>);
+type Compiled = (usize, Loaded);
 
 /// Starts the threads. They end when the returned sender is dropped.
 pub(crate) fn start(
     entries: Vec<Entry>,
     about: About,
+    compiler: Compiler,
     hurry: watch::Receiver<bool>,
 ) -> wasmtime::Result<mpsc::UnboundedSender<Request>> {
     let (sender, requests) = mpsc::unbounded_channel();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()?;
-    let worker = Worker::new(entries, about, hurry)?;
+    let worker = Worker::new(entries, about, compiler, hurry)?;
     std::thread::Builder::new()
         .name("plugins".to_owned())
         .spawn(move || runtime.block_on(worker.serve(requests)))?;
@@ -60,8 +62,12 @@ pub(crate) fn start(
 }
 
 struct Worker {
+    /// Whatever is being compiled is given up when this is dropped.
+    _closing: PipeWriter,
     compiled: mpsc::UnboundedReceiver<Compiled>,
     hurry: watch::Receiver<bool>,
+    /// Asks for a look at the files; one that is still under way is enough.
+    looks: SyncSender<()>,
     plugins: Vec<Plugin>,
     ticker: Ticker,
 }
@@ -70,24 +76,34 @@ impl Worker {
     fn new(
         entries: Vec<Entry>,
         about: About,
+        compiler: Compiler,
         hurry: watch::Receiver<bool>,
     ) -> wasmtime::Result<Self> {
         let engine = engine::engine()?;
         let ticker = Ticker::start(engine.weak())?;
         let linker = engine::linker(&engine)?;
-        let loader = Loader::new(engine, linker);
         let about = Arc::new(about);
         let plugins = entries
             .iter()
             .map(|entry| Plugin::new(entry.clone(), Arc::clone(&about)))
             .collect();
         let (sender, compiled) = mpsc::unbounded_channel();
+        let (closing, closer) = std::io::pipe()?;
+        let (looks, asked) = sync_channel(1);
         std::thread::Builder::new()
-            .name("plugin-compiler".to_owned())
-            .spawn(move || compile(loader, &entries, &sender))?;
+            .name("plugin-loader".to_owned())
+            .spawn(move || {
+                load(
+                    Loader::new(engine, linker, compiler, entries, closing),
+                    &asked,
+                    &sender,
+                );
+            })?;
         Ok(Self {
+            _closing: closer,
             compiled,
             hurry,
+            looks,
             plugins,
             ticker,
         })
@@ -102,6 +118,7 @@ impl Worker {
                     reply,
                     snapshot,
                 } => {
+                    let _ = self.looks.try_send(());
                     self.wait(patience).await;
                     let _ = reply.send(self.enrich(snapshot).await);
                 }
@@ -175,13 +192,24 @@ impl Worker {
     }
 }
 
-fn compile(mut loader: Loader, entries: &[Entry], done: &mpsc::UnboundedSender<Compiled>) {
-    for (index, entry) in entries.iter().enumerate() {
+/// Loads every entry once, and then what has changed, whenever it is asked to look.
+fn load(mut loader: Loader, asked: &Receiver<()>, done: &mpsc::UnboundedSender<Compiled>) {
+    for index in loader.order() {
         let begun = std::time::Instant::now();
-        let result = loader.load(entry).map_err(|error| error.to_string());
-        tracing::debug!(plugin = %entry.instance, elapsed = ?begun.elapsed(), "Plugin compiled.");
+        let result = loader.load(index);
+        let plugin = loader.instance(index);
+        tracing::debug!(%plugin, elapsed = ?begun.elapsed(), "Plugin loaded.");
         if done.send((index, result)).is_err() {
             return;
+        }
+    }
+    while asked.recv().is_ok() {
+        for index in 0..loader.len() {
+            if let Some(result) = loader.look(index)
+                && done.send((index, result)).is_err()
+            {
+                return;
+            }
         }
     }
 }

@@ -1,21 +1,25 @@
 //! A plugin that misbehaves as its settings say: `{"do":"trap"}` and the like. For the host's tests only; never
 //! embedded.
 
+mod hostile;
+
 mod bindings {
     #![expect(clippy::pedantic, reason = "generated")]
     wit_bindgen::generate!({ world: "enricher", path: "../../wit" });
 }
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use bindings::exports::taskscope::plugin::enrich::{Enrichment, Guest as Enrich};
 use bindings::exports::taskscope::plugin::plugin::{Context, Description, Guest as Plugin, Needs};
 use bindings::taskscope::plugin::types::{
     Annotation, Error, ErrorKind, Evidence, Finding, Severity, Target, Value,
 };
-use bindings::taskscope::plugin::{log, snapshot, state};
+use bindings::taskscope::plugin::{snapshot, state};
 
 thread_local! {
+    /// How often this instance was called.
+    static AGE: Cell<u32> = const { Cell::new(0) };
     static CONFIG: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
@@ -25,7 +29,7 @@ impl Plugin for Testing {
     fn describe() -> Description {
         Description {
             name: "testing".to_owned(),
-            version: "0.0.1".to_owned(),
+            version: variant().to_owned(),
             summary: "misbehaves".to_owned(),
             needs: Needs::PROCESSES | Needs::DOCUMENT,
             config_schema: None,
@@ -38,6 +42,7 @@ impl Plugin for Testing {
             return Err(error(ErrorKind::Config, "`colour` is no setting"));
         }
         assert!(!asked(&context.config, "trap-in-init"), "cannot even begin");
+        assert!(!variant().ends_with("-traps"), "the new code cannot begin");
         CONFIG.set(context.config);
         Ok(())
     }
@@ -49,20 +54,15 @@ impl Enrich for Testing {
         let does = |what: &str| asked(&config, what);
         if does("trap") {
             panic!("rank table is upside down");
-        } else if does("loop") {
-            loop {
-                std::hint::black_box(0);
-            }
-        } else if does("eat") {
-            eat();
+        } else if let Some(enrichment) = hostile::enrichment(&config) {
+            return Ok(enrichment);
         } else if does("refuse") {
             return Err(error(ErrorKind::Rejected, "no such shard"));
         } else if does("unavailable") {
             return Err(error(ErrorKind::Unavailable, "the other side is away"));
-        } else if does("chatter") {
-            chatter();
-        } else if does("huge") {
-            return Ok(annotated(vec![note("huge", &"x".repeat(20 << 20))]));
+        } else if does("age") {
+            AGE.set(AGE.get() + 1);
+            return Ok(annotated(vec![note("age", &AGE.get().to_string())]));
         } else if does("many") {
             return Ok(annotated((0..60_000).map(|_| note("n", "x")).collect()));
         } else if does("garbage") {
@@ -76,6 +76,12 @@ impl Enrich for Testing {
         }
         Ok(annotated(vec![note("alive", "yes")]))
     }
+}
+
+/// The version, which tests replace in the finished component by another of its length: `-other`, or `-traps`, which
+/// cannot begin.
+fn variant() -> &'static str {
+    std::hint::black_box("0.0.1-plain")
 }
 
 /// Whether `what` is the value of `do` in the settings, which the tests write without spaces.
@@ -107,22 +113,6 @@ fn about(target: Target, key: &str, value: Value) -> Annotation {
         target,
         key: key.to_owned(),
         value,
-    }
-}
-
-fn eat() {
-    let mut hoard = Vec::new();
-    loop {
-        hoard.push(vec![1_u8; 1 << 20]);
-        std::hint::black_box(&hoard);
-    }
-}
-
-/// More words than any limit lets through, on every way out.
-fn chatter() {
-    for round in 0..2_000 {
-        eprintln!("round {round} of saying nothing at great length ..............................");
-        log::write(log::Level::Error, &"blah ".repeat(2_000), &[]);
     }
 }
 

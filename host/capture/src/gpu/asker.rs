@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use helper::{OwnProcess, Register, State};
 use model::{Gap, GapCode, Timestamp};
 use tracing::warn;
 
@@ -13,7 +14,6 @@ use super::{GpuLook, GpuSettings};
 use crate::helper::HelperProgram;
 use crate::helper::frame;
 use crate::helper::link::Link;
-use crate::helper::own_process::{OwnProcess, Register, State};
 use crate::helper::pipe::PipeError;
 
 /// For how many captures a library that crashed is left alone.

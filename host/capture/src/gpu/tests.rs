@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use helper::{OwnProcess, Register};
 use model::{Gap, GapCode, GpuProcessKind, GpuTrouble, Timestamp};
 use testkit::{DEADLINE, NvmlStandIn, process_exists, wait_until};
 
@@ -12,7 +13,6 @@ use super::asker::{Asker, Patience};
 use super::wire::{PROTOCOL, Part, Question};
 use super::{GpuLook, GpuSettings};
 use crate::helper::frame::{self, Hello};
-use crate::helper::own_process::{OwnProcess, Register};
 use crate::rights::{GPU_LIBRARY, GPU_VERSIONS};
 
 const GIB: u64 = 1 << 30;

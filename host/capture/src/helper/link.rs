@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use helper::{OwnProcess, Register, State};
+
 use super::HelperProgram;
 use super::frame::{self, Hello};
-use super::own_process::{OwnProcess, Register, State};
 use super::pipe::{self, Frames, PipeError};
 
 /// How long a helper may take to die of SIGKILL before it is left behind.

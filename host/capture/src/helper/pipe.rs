@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
 use super::frame;
@@ -40,15 +40,10 @@ pub(crate) fn wait_for_any(
     descriptors: &mut [PollFd<'_>],
     until: Instant,
 ) -> Result<(), PipeError> {
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).map_err(io::Error::other)?;
-        match poll(descriptors, Some(&left)) {
-            Ok(0) => return Err(PipeError::TimedOut),
-            Ok(_) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+    if helper::wait_for_any(descriptors, until)? {
+        Ok(())
+    } else {
+        Err(PipeError::TimedOut)
     }
 }
 

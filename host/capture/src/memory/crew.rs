@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use helper::{OwnProcess, Register, State};
 use model::{GapCode, ProcessId};
 use tracing::warn;
 
@@ -13,7 +14,6 @@ use super::Failure;
 use super::wire::{self, Job, Piece, Request};
 use crate::helper::HelperProgram;
 use crate::helper::link::Link;
-use crate::helper::own_process::{self, OwnProcess, Register, State};
 use crate::helper::pipe::PipeError;
 use crate::proc::reader::open_process;
 use crate::proc::{Reader, stat};
@@ -161,7 +161,7 @@ impl Crew {
             link.close().state(ENDING);
         }
         let abandoned = self.abandoned.drain(..).map(|(_, helper)| helper);
-        own_process::end_all(abandoned.collect());
+        helper::end_all(abandoned.collect());
     }
 
     /// Takes the helper, which is started where there is none.

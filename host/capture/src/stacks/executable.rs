@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use helper::{OwnProcess, Register, State};
 use model::{GapCode, ProcessId, StackSourceName, Stacks};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::Access;
@@ -16,7 +17,6 @@ use tracing::warn;
 use super::complaint::{Complaint, remedy};
 use super::{Reading, Wanted, gap};
 use crate::StackSettings;
-use crate::helper::own_process::{OwnProcess, Register, State};
 use crate::helper::pipe::{self, PipeError};
 
 /// The most output that is read, bytes.

@@ -25,10 +25,10 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use ::helper::Register;
 use model::{Gap, GapCode, ProcessId, Stacks, Step};
 
 use crate::helper::HelperProgram;
-use crate::helper::own_process::Register;
 use crate::{StackSettings, StackSource};
 use executable::External;
 pub use helper::stack_helper;
@@ -152,9 +152,9 @@ impl StackReaders {
             .collect()
     }
 
-    /// Returns the list of all helpers and external readers that may still be there; none of them is the task's.
-    pub(crate) fn register(&self) -> Register {
-        self.register.clone()
+    /// Returns where processes of ours are known, all helpers and external readers among them; none of them is the task's.
+    pub(crate) fn register(&self) -> &Register {
+        &self.register
     }
 
     /// Ends all helpers within a second or so. A later read starts new ones.

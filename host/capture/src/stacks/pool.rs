@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
+use helper::{OwnProcess, Register, State};
 use model::{Gap, GapCode, ProcessId};
 use tracing::warn;
 
@@ -11,7 +12,6 @@ use super::{Numbers, Reading, gap, image, wire};
 use crate::StackSettings;
 use crate::helper::HelperProgram;
 use crate::helper::link::Link;
-use crate::helper::own_process::{self, OwnProcess, Register, State};
 
 /// For how many captures a process in which a helper hung or died is left alone, unless its state changes.
 const CAPTURES_LEFT_ALONE: u32 = 5;
@@ -114,7 +114,7 @@ impl Pool {
             process.state(until.saturating_duration_since(Instant::now()));
         }
         let abandoned = self.abandoned.drain(..).map(|(_, helper)| helper);
-        own_process::end_all(abandoned.collect());
+        helper::end_all(abandoned.collect());
         self.homes.clear();
     }
 

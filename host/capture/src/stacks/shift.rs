@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use helper::{OwnProcess, State};
 use model::{GapCode, ProcessId, Stacks, Step};
 
 use super::wire::{self, Answer, Outcome, Request};
 use super::{Numbers, Reading, gap};
 use crate::StackSettings;
 use crate::helper::link::{Link, StartError};
-use crate::helper::own_process::{OwnProcess, State};
 use crate::helper::pipe::PipeError;
 
 /// The shortest time that a helper gets for one process, even close to the deadline.

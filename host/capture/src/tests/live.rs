@@ -307,3 +307,32 @@ fn reading_does_not_stop_at_processes_that_come_and_go() {
         }
     }
 }
+
+#[test]
+fn a_process_of_ours_that_begins_or_ends_while_we_look_is_never_the_tasks() {
+    let task = Started::sleep();
+    let machine = local();
+    let helpers = machine.helpers();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let relaxed = std::sync::atomic::Ordering::Relaxed;
+    let (ours, found) = thread::scope(|scope| {
+        let busy = scope.spawn(|| {
+            let mut ours = Vec::new();
+            while !is_over.load(relaxed) {
+                let mut command = Command::new("true");
+                let (process, child) = helper::OwnProcess::start(&mut command, &helpers).unwrap();
+                ours.push(i32::try_from(child.id()).unwrap());
+                process.state(DEADLINE);
+            }
+            ours
+        });
+        let mut scope = Scope::tree(machine.identify(task.pid()).unwrap(), Some(own_pid()));
+        let looks = (0..50).flat_map(|_| pids(&discover(&machine, &mut scope).unwrap()));
+        let found: std::collections::BTreeSet<i32> = looks.collect();
+        is_over.store(true, relaxed);
+        (busy.join().unwrap(), found)
+    });
+    assert!(found.contains(&task.pid()) && !ours.is_empty());
+    let mistaken: Vec<&i32> = ours.iter().filter(|pid| found.contains(pid)).collect();
+    assert!(mistaken.is_empty(), "{mistaken:?} of {}", ours.len());
+}

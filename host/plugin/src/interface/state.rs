@@ -10,7 +10,7 @@ use crate::guest::Guest;
 use crate::limits;
 
 /// The values of one plugin.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     size_bytes: usize,
     values: BTreeMap<String, Vec<u8>>,

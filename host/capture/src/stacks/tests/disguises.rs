@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use helper::Register;
 use model::{GapCode, ProcessId};
 
 use super::workload::{SCRIPT, Workload, pythons, version};
@@ -15,7 +16,7 @@ use crate::stacks::{StackReaders, image};
 
 /// What the capture takes the process for.
 fn judged(id: ProcessId) -> Python {
-    let memory = MemoryReader::with_helper(crate::tests::memory_helper());
+    let memory = MemoryReader::with_helper(crate::tests::memory_helper(), Register::default());
     let images = ImageReader::default();
     images.read(&memory, Path::new("/proc"), &[id], &Asked::default())[0].python()
 }

@@ -1,48 +1,32 @@
-//! Processes that we start ourselves (helpers, external py-spy) and must be able to end within a bounded time.
+//! One process that we start ourselves and must be able to end within a bounded time.
 //!
 //! The program around this crate may reap every child with `waitpid(-1)`, so the standard library's `kill` and `wait`
 //! are of no use here: a kill goes through a pidfd, which never names a stranger, and a child that somebody else has
 //! reaped (ECHILD) counts as ended with an unknown status.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::event::PollFlags;
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open,
     pidfd_send_signal, waitid,
 };
 
-use super::pipe;
+use crate::poll::wait_for_any;
+use crate::register::Register;
 
 /// How long a process may take to die of SIGKILL before it is left behind.
 const DYING: Duration = Duration::from_millis(200);
 
-/// The PIDs of all processes of ours that may still be there.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Register(Arc<Mutex<BTreeSet<i32>>>);
-
-impl Register {
-    /// Returns the PIDs in ascending order.
-    pub(crate) fn pids(&self) -> Vec<i32> {
-        self.lock().iter().copied().collect()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<i32>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// How a process of ours stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub enum State {
     /// It has not ended.
     Alive,
     /// It exited with this code.
@@ -56,7 +40,7 @@ pub(crate) enum State {
 /// One process of ours, in a process group of its own so that Ctrl-C at a terminal does not reach it. Dropping it
 /// kills it.
 #[derive(Debug)]
-pub(crate) struct OwnProcess {
+pub struct OwnProcess {
     pid: Pid,
     /// Absent on kernels before 5.3.
     pidfd: Option<OwnedFd>,
@@ -67,14 +51,14 @@ pub(crate) struct OwnProcess {
 
 impl OwnProcess {
     /// Starts `command`; the pipes that it asks for are in the returned `Child`, which is good for nothing else.
-    pub(crate) fn start(command: &mut Command, register: &Register) -> io::Result<(Self, Child)> {
+    pub fn start(command: &mut Command, register: &Register) -> io::Result<(Self, Child)> {
         // Held until the PID is in the register: discovery must never take our process for one of the task's.
-        let mut pids = register.lock();
+        let mut held = register.hold();
         // No `pre_exec`: with it the standard library would wait for a child that could not exec.
         let child = command.process_group(0).spawn()?;
         let pid = Pid::from_child(&child);
-        pids.insert(pid.as_raw_pid());
-        drop(pids);
+        held.insert(pid.as_raw_pid());
+        drop(held);
         let process = Self {
             pid,
             pidfd: pidfd_open(pid, PidfdFlags::empty()).ok(),
@@ -85,17 +69,17 @@ impl OwnProcess {
     }
 
     /// Returns its PID.
-    pub(crate) fn pid(&self) -> i32 {
+    pub fn pid(&self) -> i32 {
         self.pid.as_raw_pid()
     }
 
     /// A descriptor that becomes readable when the process ends.
-    pub(crate) fn pidfd(&self) -> Option<BorrowedFd<'_>> {
+    pub fn pidfd(&self) -> Option<BorrowedFd<'_>> {
         self.pidfd.as_ref().map(AsFd::as_fd)
     }
 
     /// Kills it and what it started in its group, without waiting.
-    pub(crate) fn kill(&self) {
+    pub fn kill(&self) {
         if self.state(Duration::ZERO) != State::Alive {
             return;
         }
@@ -108,19 +92,19 @@ impl OwnProcess {
     }
 
     /// Returns how it stands, after waiting at most `patience` for its end; reaps it if nobody else did.
-    pub(crate) fn state(&self, patience: Duration) -> State {
+    pub fn state(&self, patience: Duration) -> State {
         if self.known.get() != State::Alive {
             return self.known.get();
         }
         let until = Instant::now() + patience;
         if let Some(pidfd) = &self.pidfd {
-            let _ = pipe::wait_for(pidfd.as_fd(), PollFlags::IN, until);
+            let _ = wait_for_any(&mut [PollFd::new(pidfd, PollFlags::IN)], until);
         }
         loop {
             let state = self.status();
             if state != State::Alive {
                 self.known.set(state);
-                self.register.lock().remove(&self.pid.as_raw_pid());
+                self.register.hold().remove(self.pid.as_raw_pid());
             }
             if state != State::Alive || self.pidfd.is_some() || Instant::now() >= until {
                 return state;
@@ -153,7 +137,7 @@ impl OwnProcess {
 }
 
 /// Kills all `processes` and waits once for all of them; what does not die is left behind.
-pub(crate) fn end_all(processes: Vec<OwnProcess>) {
+pub fn end_all(processes: Vec<OwnProcess>) {
     for process in &processes {
         process.kill();
     }
