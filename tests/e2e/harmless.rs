@@ -163,7 +163,7 @@ fn a_helper_that_hangs_costs_a_gap_and_neither_a_thread_nor_the_end() {
     let job = PythonJob::new(newest_python(), JOB).start();
     let sandbox = sandbox();
     let pid = job.pid().to_string();
-    let running = sandbox.spawn(["attach", "--pid", &pid, "--interval", "100ms"]);
+    let running = sandbox.spawn(["attach", "--pid", &pid, "--interval", "400ms"]);
     wait_for_stored(&sandbox, 2);
     let first = hang(running.pid());
     let snapshot = wait_for_snapshot(&sandbox, |snapshot| {
