@@ -130,7 +130,8 @@ pub fn capture(
         };
         (snapshot, stacks.join(), gpus.join())
     });
-    let stacks = stacks.unwrap_or_else(|_| plan.wanted.iter().map(broken).collect());
+    let mut stacks = stacks.unwrap_or_else(|_| plan.wanted.iter().map(broken).collect());
+    machine.recall.share_frames(&mut stacks);
     snapshot.gaps.extend(blocked);
     let stacks = plan.finish(stacks, &mut recalled, moment.now);
     attach(&mut snapshot, stacks);
