@@ -130,8 +130,7 @@ pub fn capture(
         };
         (snapshot, stacks.join(), gpus.join())
     });
-    let mut stacks = stacks.unwrap_or_else(|_| plan.wanted.iter().map(broken).collect());
-    machine.recall.share_frames(&mut stacks);
+    let stacks = stacks.unwrap_or_else(|_| plan.wanted.iter().map(broken).collect());
     snapshot.gaps.extend(blocked);
     let stacks = plan.finish(stacks, &mut recalled, moment.now);
     attach(&mut snapshot, stacks);
@@ -219,7 +218,9 @@ fn read_stacks(machine: &Machine, options: &Options, plan: &StackPlan) -> Vec<St
         locals: options.locals.clone(),
     };
     let stacks = &machine.stacks;
-    stacks.read_and_keep(&plan.wanted, &plan.kept, &numbers, deadline)
+    let mut read = stacks.read_and_keep(&plan.wanted, &plan.kept, &numbers, deadline);
+    machine.recall.share_frames(&mut read);
+    read
 }
 
 fn broken(wanted: &Wanted) -> StackResult {

@@ -208,7 +208,7 @@ mod tests {
             let content = reader.read_record(CWD, path.to_str().unwrap());
             _ = sender.send(content.unwrap().to_vec());
         });
-        let content = receiver.recv_timeout(std::time::Duration::from_secs(60));
+        let content = receiver.recv_timeout(std::time::Duration::from_mins(1));
         assert_eq!(content.unwrap(), b"record\n");
         drop(ours);
     }
