@@ -217,7 +217,9 @@ fn read_stacks(machine: &Machine, options: &Options, plan: &StackPlan) -> Vec<St
         locals: options.locals.clone(),
     };
     let stacks = &machine.stacks;
-    stacks.read_and_keep(&plan.wanted, &plan.kept, &numbers, deadline)
+    let mut read = stacks.read_and_keep(&plan.wanted, &plan.kept, &numbers, deadline);
+    machine.recall.share_frames(&mut read);
+    read
 }
 
 fn broken(wanted: &Wanted) -> StackResult {

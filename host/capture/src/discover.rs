@@ -96,10 +96,15 @@ pub(crate) fn tree(
     excluded.extend(scope.adopter);
     let mut found = BTreeMap::new();
     scope.members.insert(scope.root);
-    for &member in &scope.members {
-        if let Some(stat) = family.stat_of(member) {
-            family.collect(stat, &excluded, &mut found);
-        }
+    let members = scope.members.iter();
+    let members: Vec<Stat> = members
+        .filter_map(|&member| family.stat_of(member))
+        .collect();
+    for stat in &members {
+        family.note(stat);
+    }
+    for stat in members {
+        family.collect(stat, &excluded, &mut found);
     }
     // Last: a process whose parent ended while we looked has been handed to the adopter by now.
     if let Some(adopter) = scope.adopter

@@ -18,6 +18,8 @@ use crate::proc::{Reader, Stat, stat};
 /// Answers questions about the processes of a machine at one moment.
 pub(crate) struct Family {
     pub(crate) reader: Reader,
+    /// What was read of processes whose children were not asked for yet.
+    known: BTreeMap<i32, Stat>,
     root: OwnedFd,
     walked: Option<BTreeMap<i32, Vec<i32>>>,
 }
@@ -27,6 +29,7 @@ impl Family {
         let path = machine.proc.to_str().ok_or_else(malformed)?;
         Ok(Self {
             reader: Reader::new(),
+            known: BTreeMap::new(),
             root: open_directory(rustix::fs::CWD, path)?,
             walked: None,
         })
@@ -35,7 +38,7 @@ impl Family {
     /// Returns what `stat` says of `pid` now; nothing if there is no such process.
     pub(crate) fn stat(&mut self, pid: i32) -> Option<Stat> {
         let path = format!("{pid}/stat");
-        let content = self.reader.read(self.root.as_fd(), &path).ok()?;
+        let content = self.reader.read_record(self.root.as_fd(), &path).ok()?;
         stat::parse(content).filter(|stat| stat.pid == pid)
     }
 
@@ -48,7 +51,7 @@ impl Family {
     /// Returns the lines of the `cgroup` file of `pid`.
     pub(crate) fn cgroup_lines(&mut self, pid: i32) -> io::Result<Vec<String>> {
         let path = format!("{pid}/cgroup");
-        let content = self.reader.read(self.root.as_fd(), &path)?;
+        let content = self.reader.read_record(self.root.as_fd(), &path)?;
         Ok(crate::proc::text::lines(content))
     }
 
@@ -76,9 +79,27 @@ impl Family {
             Some(walked) => walked.get(&pid).cloned().unwrap_or_default(),
             None => self.listed_children(pid, threads),
         };
+        let children = pids.into_iter();
+        children
+            .filter_map(|child| self.child_of(pid, child))
+            .collect()
+    }
+
+    /// Notes what `stat` said of a process, so that it is not read again when the process turns out to be a child.
+    pub(crate) fn note(&mut self, stat: &Stat) {
+        self.known.insert(stat.pid, stat.clone());
+    }
+
+    /// Returns what `stat` says of `child`, which was listed as a child of `pid`.
+    fn child_of(&mut self, pid: i32, child: i32) -> Option<Stat> {
+        // What was noted before holds if it names the same parent: a process has its parent until that one ends, and a PID that
+        // was used again is found out by whoever opens the process.
+        let known = self.known.remove(&child);
+        let known = known.filter(|known| known.ppid == pid);
         // A PID that was listed may be another process by now: then its parent is another one as well.
-        let stats = pids.into_iter().filter_map(|child| self.stat(child));
-        stats.filter(|stat| stat.ppid == pid).collect()
+        known
+            .or_else(|| self.stat(child))
+            .filter(|stat| stat.ppid == pid)
     }
 
     fn listed_children(&mut self, pid: i32, threads: u64) -> Vec<i32> {

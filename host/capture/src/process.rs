@@ -151,28 +151,31 @@ impl Look<'_> {
             Err(error) => return (files, end_of(error)),
         };
         let directory = directory.as_fd();
-        let before = match self.stat(directory, id) {
-            Ok(stat) => stat,
-            Err(end) => return (files, end),
-        };
-        let kind = Kind::of(self.reader, directory, &before);
+        // Where things are read follows from what discovery saw. Should it be another kind by now, or another process, the
+        // look at the end says so.
+        let kind = Kind::of(self.reader, directory, found);
         self.fill(&mut files, directory, kind, gaps);
-        if let Kind::Ordinary | Kind::WithoutMainThread(_) = kind {
-            let set = gaps.keep("ns", self.namespaces(directory, id, kind));
-            files.namespaces = set.map(|set| self.namespaces.index(set));
-        }
+        let has_namespaces = matches!(kind, Kind::Ordinary | Kind::WithoutMainThread(_));
+        let set = has_namespaces.then(|| self.namespaces(directory, id, kind));
+        let set = set.and_then(|set| gaps.keep("ns", set));
         self.threads(&mut files.facts, directory, id, gaps);
-        files.stat = before;
-        // What was read belongs to this process only if it is still the same one.
+        // What was read belongs to this process only if it is this one that the directory was opened of: it names no other later.
         let end = match self.stat(directory, id) {
-            Ok(after) => End::Same(Kind::of(self.reader, directory, &after)),
+            Ok(after) => {
+                let kind = Kind::of(self.reader, directory, &after);
+                files.stat = after;
+                End::Same(kind)
+            }
             Err(end) => end,
         };
+        if !matches!(end, End::Reused) {
+            files.namespaces = set.map(|set| self.namespaces.index(set));
+        }
         (files, end)
     }
 
     fn stat(&mut self, directory: BorrowedFd<'_>, id: ProcessId) -> Result<Stat, End> {
-        let stat = self.reader.read(directory, "stat");
+        let stat = self.reader.read_record(directory, "stat");
         let stat = stat.and_then(|content| stat::parse(content).ok_or_else(malformed));
         match stat {
             Ok(stat) if stat.start_time_ticks == id.start_time_ticks => Ok(stat),
@@ -190,7 +193,7 @@ impl Look<'_> {
     ) {
         let facts = &mut files.facts;
         let reader = &mut *self.reader;
-        let read = reader.read(directory, "status").map(status::parse);
+        let read = reader.read_record(directory, "status").map(status::parse);
         if let Some(status) = gaps.keep("status", read) {
             facts.allowed_cpus = status.allowed_cpus;
             facts.core_dumping = status.core_dumping;
@@ -202,17 +205,17 @@ impl Look<'_> {
             files.memory = status.memory;
         }
         if let Kind::WithoutMainThread(_) = kind {
-            let read = reader.read(directory, &kind.path("status"));
+            let read = reader.read_record(directory, &kind.path("status"));
             files.memory = read
                 .map(status::parse)
                 .ok()
                 .and_then(|status| status.memory);
         }
-        let read = reader.read(directory, "io").map(key_value::parse);
+        let read = reader.read_record(directory, "io").map(key_value::parse);
         facts.io = gaps.keep("io", read).unwrap_or_default();
-        let read = reader.read(directory, "limits").map(text::lines);
+        let read = reader.read_record(directory, "limits").map(text::lines);
         facts.limits = gaps.keep("limits", read).unwrap_or_default();
-        let read = reader.read(directory, "cgroup").map(text::lines);
+        let read = reader.read_record(directory, "cgroup").map(text::lines);
         files.cgroup = gaps.keep("cgroup", read).unwrap_or_default();
         files.cgroup.sort();
         facts.file_descriptors = descriptors::read(reader, directory, kind, self.detail, gaps);

@@ -144,20 +144,20 @@ fn of_process(proc: &Path, id: ProcessId, reader: &mut Reader) -> io::Result<Pul
 
 /// Returns the pulse of a thread; nothing if it ended since it was listed in the directory `task`.
 pub(crate) fn of_thread(task: BorrowedFd<'_>, tid: i32, reader: &mut Reader) -> Option<Pulse> {
-    let stat = reader.read(task, &format!("{tid}/stat"));
+    let stat = reader.read_record(task, &format!("{tid}/stat"));
     let stat = stat.and_then(|content| stat::parse(content).ok_or_else(malformed));
     if matches!(&stat, Err(error) if gap_code(error) == model::GapCode::Vanished) {
         return None;
     }
     let mut count = None;
     let schedstat = reader
-        .read(task, &format!("{tid}/schedstat"))
+        .read_record(task, &format!("{tid}/schedstat"))
         .map(|content| {
             count = schedstat::parse(content).map(Count::Schedstat);
             text::line(content)
         });
     if count.is_none() {
-        let status = reader.read(task, &format!("{tid}/status"));
+        let status = reader.read_record(task, &format!("{tid}/status"));
         let switches = status.ok().and_then(schedstat::switches);
         count = switches.map(Count::Switches);
     }

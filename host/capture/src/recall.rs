@@ -1,21 +1,24 @@
 //! What was read in earlier captures and still holds, because the threads that it is of have not run since.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use model::{Detail, Gap, NamespaceSet, ProcessId, Step, SystemCall, Timestamp};
+use model::{Detail, Gap, NamespaceSet, ProcessId, Stacks, Step, SystemCall, Timestamp};
 
 use crate::pulse::{Mark, Rest};
-use packed::PackedStacks;
+use frames::Frames;
 
-mod packed;
+mod frames;
 mod plan;
 
 pub(crate) use plan::{StackPlan, StackResult};
 
 /// What is remembered between captures.
 #[derive(Debug, Default)]
-pub(crate) struct Recall(Mutex<Memory>);
+pub(crate) struct Recall {
+    frames: Mutex<Frames>,
+    memory: Mutex<Memory>,
+}
 
 /// By process; of one that was not captured there is nothing.
 pub(crate) type Memory = BTreeMap<ProcessId, Known>;
@@ -60,21 +63,36 @@ struct KnownStacks {
     /// From before they were read.
     rest: Rest,
     since: Timestamp,
-    stacks: PackedStacks,
+    stacks: Stacks,
     steps: Vec<Step>,
 }
 
 impl Recall {
     /// Takes what is remembered of `ids`, which are in order, and forgets all others.
     pub(crate) fn take(&self, ids: &[ProcessId]) -> Memory {
-        let mut memory =
-            std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut memory = std::mem::take(&mut *lock(&self.memory));
         memory.retain(|id, _| ids.binary_search(id).is_ok());
         memory
     }
 
     /// Remembers `memory` for the next capture.
     pub(crate) fn put(&self, memory: Memory) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = memory;
+        *lock(&self.memory) = memory;
     }
+
+    /// Keeps each distinct frame of `read`, and of what was read before and is remembered, once.
+    pub(crate) fn share_frames(&self, read: &mut [StackResult]) {
+        let mut frames = lock(&self.frames);
+        let stacks = read
+            .iter_mut()
+            .filter_map(|(_, result)| result.as_mut().ok()?.as_mut());
+        for read in stacks {
+            frames.share(&mut read.stacks);
+        }
+        frames.forget_unused();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

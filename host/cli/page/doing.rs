@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use model::{Frame, GapCode, Process, Snapshot, Trace};
+use model::{Frame, GapCode, Process, SharedFrame, Snapshot, Trace};
 
 use super::text::{base_name, safe};
 
@@ -78,8 +78,8 @@ pub(crate) fn code_words(code: GapCode) -> &'static str {
 
 /// The innermost frames, without those of the standard library where there are others: what a tired reader looks for is
 /// which line of the job waits. Of the library, the innermost call is named behind it.
-fn frames(frames: &[Frame]) -> String {
-    let own: Vec<&Frame> = frames
+fn frames(frames: &[SharedFrame]) -> String {
+    let own: Vec<&SharedFrame> = frames
         .iter()
         .filter(|frame| !is_standard_library(frame))
         .collect();

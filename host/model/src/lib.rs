@@ -60,4 +60,4 @@ pub use step::Step;
 pub use system_call::{CallTimeout, SystemCall};
 pub use task::{ParseTaskPathError, Task, TaskPath};
 pub use timestamp::Timestamp;
-pub use trace::{Frame, LocalVariable, Trace};
+pub use trace::{Frame, LocalVariable, SharedFrame, Trace};

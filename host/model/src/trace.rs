@@ -1,6 +1,13 @@
 //! The Python stack of one thread, in py-spy's JSON shape (`py-spy dump --json`, 0.4).
 
-use serde::{Deserialize, Serialize};
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::{RawValue, to_raw_value};
 
 /// One thread of a Python interpreter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -8,7 +15,7 @@ pub struct Trace {
     /// Whether the kernel had the thread running (state R).
     pub active: bool,
     /// The stack, innermost frame first.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<SharedFrame>,
     /// The kernel's thread id; joins to `proc.threads[].tid`. Absent where it cannot be told: where py-spy read `CPython`
     /// 3.10 or older.
     pub os_thread_id: Option<u64>,
@@ -25,7 +32,7 @@ pub struct Trace {
 }
 
 /// One frame of a Python stack.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Frame {
     /// The absolute path of the source file, as the code object has it.
     pub filename: String,
@@ -47,8 +54,87 @@ pub struct Frame {
     pub short_filename: Option<String>,
 }
 
+/// A [`Frame`] that many stacks have in common: a clone is the same frame. It reads, compares and is stored as the frame
+/// itself. Nothing changes a shared frame, so its JSON text is formed once.
+#[derive(Clone)]
+pub struct SharedFrame(Arc<Shared>);
+
+struct Shared {
+    frame: Frame,
+    text: OnceLock<Box<RawValue>>,
+}
+
+impl SharedFrame {
+    /// Whether another clone lives.
+    pub fn has_clones(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
+    /// Where it lies in memory: the same for clones, another for any two that live and are none.
+    pub fn place(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+}
+
+impl From<Frame> for SharedFrame {
+    fn from(frame: Frame) -> Self {
+        let text = OnceLock::new();
+        Self(Arc::new(Shared { frame, text }))
+    }
+}
+
+impl Deref for SharedFrame {
+    type Target = Frame;
+
+    fn deref(&self) -> &Frame {
+        &self.0.frame
+    }
+}
+
+/// So that a set of them can be asked for a frame.
+impl Borrow<Frame> for SharedFrame {
+    fn borrow(&self) -> &Frame {
+        self
+    }
+}
+
+impl fmt::Debug for SharedFrame {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, formatter)
+    }
+}
+
+impl PartialEq for SharedFrame {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || **self == **other
+    }
+}
+
+impl Eq for SharedFrame {}
+
+impl Hash for SharedFrame {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl Serialize for SharedFrame {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = self.0.text.get_or_init(|| {
+            to_raw_value(&**self).expect("texts, integers and lists of them are JSON")
+        });
+        text.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for SharedFrame {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Frame::deserialize(deserializer).map(Self::from)
+    }
+}
+
 /// One local variable of a frame.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LocalVariable {
     /// Its address in the process.
     pub addr: u64,
@@ -58,4 +144,49 @@ pub struct LocalVariable {
     pub name: String,
     /// Its value as text, where it could be shown.
     pub repr: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(name: &str) -> Frame {
+        Frame {
+            filename: "/a/tr\u{e4}in.py".to_owned(),
+            is_entry: true,
+            is_shim_entry: false,
+            line: 3,
+            locals: None,
+            module: None,
+            name: name.to_owned(),
+            short_filename: Some("a \"b\"".to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_shared_frame_is_stored_as_the_frame_itself_each_time() {
+        let shared = SharedFrame::from(frame("dive"));
+        for _ in 0..2 {
+            let text = serde_json::to_string(&[&shared, &shared.clone()]).unwrap();
+            let expected = serde_json::to_string(&[frame("dive"), frame("dive")]).unwrap();
+            assert_eq!(text, expected);
+            let value = serde_json::to_value(&shared).unwrap();
+            assert_eq!(value, serde_json::to_value(frame("dive")).unwrap());
+        }
+        let back: SharedFrame =
+            serde_json::from_str(&serde_json::to_string(&shared).unwrap()).unwrap();
+        assert_eq!((&back, &*back), (&shared, &frame("dive")));
+    }
+
+    #[test]
+    fn only_clones_have_the_same_place_and_equal_frames_are_equal() {
+        let (one, other) = (SharedFrame::from(frame("a")), SharedFrame::from(frame("a")));
+        assert_eq!(one, other);
+        assert_ne!(one, SharedFrame::from(frame("b")));
+        assert_ne!(one.place(), other.place());
+        assert!(!one.has_clones());
+        let clone = one.clone();
+        assert_eq!(one.place(), clone.place());
+        assert!(one.has_clones());
+    }
 }

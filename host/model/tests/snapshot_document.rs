@@ -158,6 +158,9 @@ fn walk(shapes: &Shapes, of: &str, path: &str, names: &mut Names) {
     if let Some(inner) = inner("Option<").or_else(|| inner("Box<")) {
         return walk(shapes, &inner, path, names);
     }
+    if of == "SharedFrame" {
+        return walk(shapes, "Frame", path, names);
+    }
     if let Some(inner) = inner("Vec<").or_else(|| inner("BTreeSet<")) {
         return walk(shapes, &inner, &format!("{path}[]"), names);
     }

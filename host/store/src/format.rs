@@ -130,6 +130,15 @@ fn not_finite(snapshot: &Snapshot) -> Option<String> {
 struct AsciiFormatter;
 
 impl serde_json::ser::Formatter for AsciiFormatter {
+    /// Text that was formed before. Beyond ASCII it has characters in its strings only, so they are escaped alike.
+    fn write_raw_fragment<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        self.write_string_fragment(writer, fragment)
+    }
+
     fn write_string_fragment<W: ?Sized + Write>(
         &mut self,
         writer: &mut W,

@@ -48,7 +48,7 @@ pub(crate) fn read(
             }
         };
         let info = infos.as_ref().and_then(|infos| {
-            let content = reader.read(infos.as_fd(), &fd);
+            let content = reader.read_record(infos.as_fd(), &fd);
             gaps.keep("fdinfo", content).map(key_value::parse)
         });
         descriptors.push(FileDescriptor { fd, info, target });

@@ -49,7 +49,7 @@ impl Kind {
 
 fn lives(reader: &mut Reader, directory: BorrowedFd<'_>, tid: i32) -> bool {
     reader
-        .read(directory, &format!("task/{tid}/stat"))
+        .read_record(directory, &format!("task/{tid}/stat"))
         .ok()
         .and_then(stat::parse)
         .is_some_and(|stat| !is_dead(stat.state))

@@ -16,6 +16,13 @@ use rustix::io::retry_on_intr;
 /// No kernel file that we read whole is near this; a larger one is refused.
 const FILE_LIMIT: usize = 1 << 20;
 
+/// In how many pieces a file may come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pieces {
+    One,
+    Many,
+}
+
 /// Reads files and directories; keep one a thread.
 pub(crate) struct Reader {
     buffer: Vec<u8>,
@@ -45,6 +52,26 @@ impl Reader {
         Ok(content)
     }
 
+    /// Returns the whole content of `path` below `directory`, a file that the kernel forms in one piece, for one read fewer than
+    /// [`Reader::read`].
+    ///
+    /// Such files are those of `single_open` (`fs/seq_file.c`): they have one record, and a read copies all of it that the
+    /// buffer has room for. So a read that leaves room has returned the end. In `fs/proc/base.c` they are the entries `ONE` (`stat`,
+    /// `status`, `limits`, `io`, `cgroup`, `schedstat`, `syscall`, `wchan`, `stack`), and `comm`; in `fs/proc/fd.c` each file of
+    /// `fdinfo`. `children`, `maps`, `mountinfo`, `cgroup.procs` and the tables of `net` have many records, of which a read returns as many as
+    /// fit a page; `cmdline` and `environ` are copied from memory. None of these is read so.
+    pub(crate) fn read_record(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        path: &str,
+    ) -> io::Result<&[u8]> {
+        let (length, more) = self.fill(directory, path, FILE_LIMIT, Pieces::One)?;
+        if more {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(&self.buffer[..length])
+    }
+
     /// Returns the first `limit` bytes of `path` below `directory`, and whether there is more.
     pub(crate) fn read_up_to(
         &mut self,
@@ -52,6 +79,18 @@ impl Reader {
         path: &str,
         limit: usize,
     ) -> io::Result<(&[u8], bool)> {
+        let (length, more) = self.fill(directory, path, limit, Pieces::Many)?;
+        Ok((&self.buffer[..length], more))
+    }
+
+    /// Reads into the buffer; returns how many bytes, at most `limit`, and whether there are more.
+    fn fill(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        path: &str,
+        limit: usize,
+        pieces: Pieces,
+    ) -> io::Result<(usize, bool)> {
         let file = open(directory, path, OFlags::RDONLY)?;
         let mut filled = 0;
         while filled <= limit {
@@ -59,12 +98,12 @@ impl Reader {
                 self.buffer.resize(filled * 2, 0);
             }
             let read = retry_on_intr(|| rustix::io::read(&file, &mut self.buffer[filled..]))?;
-            if read == 0 {
+            filled += read;
+            if read == 0 || (pieces == Pieces::One && filled < self.buffer.len()) {
                 break;
             }
-            filled += read;
         }
-        Ok((&self.buffer[..filled.min(limit)], filled > limit))
+        Ok((filled.min(limit), filled > limit))
     }
 
     /// Returns the whole content of the file at `path`.
@@ -140,6 +179,44 @@ mod tests {
         );
         let (head, more) = reader.read_up_to(opened.as_fd(), "file", 10).unwrap();
         assert_eq!((head.len(), more), (10, true));
+    }
+
+    #[test]
+    fn files_of_one_record_come_whole_with_one_read() {
+        let own = open_process(Path::new("/proc"), std::process::id().cast_signed()).unwrap();
+        let mut reader = Reader::new();
+        // As little room as a record may ever leave: of a file in pieces, one read would return a part.
+        for name in ["status", "limits", "cgroup", "comm"] {
+            let whole = reader.read(own.as_fd(), name).unwrap().to_vec();
+            for room in [1, 2, whole.len() - 1, whole.len(), whole.len() + 1] {
+                reader.buffer = vec![0; room];
+                let seen = reader.read_record(own.as_fd(), name).unwrap();
+                let steady = |text: &[u8]| text.split(|&byte| byte == b'\n').count();
+                assert_eq!(steady(seen), steady(&whole), "{name} with {room} bytes");
+            }
+            reader.buffer = vec![0; 16 << 10];
+        }
+    }
+
+    #[test]
+    fn of_a_record_that_leaves_room_no_end_is_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("fifo");
+        let (mode, kind) = (Mode::RUSR | Mode::WUSR, rustix::fs::FileType::Fifo);
+        rustix::fs::mknodat(CWD, &path, kind, mode, 0).unwrap();
+        // Open for writing as long as the test runs, so that there is no end.
+        let mut ours = fs::File::options();
+        let mut ours = ours.read(true).write(true).open(&path).unwrap();
+        std::io::Write::write_all(&mut ours, b"record\n").unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut reader = Reader::new();
+            let content = reader.read_record(CWD, path.to_str().unwrap());
+            _ = sender.send(content.unwrap().to_vec());
+        });
+        let content = receiver.recv_timeout(std::time::Duration::from_mins(1));
+        assert_eq!(content.unwrap(), b"record\n");
+        drop(ours);
     }
 
     #[test]

@@ -227,7 +227,8 @@ impl Threads<'_> {
     }
 
     fn file(&mut self, directory: BorrowedFd<'_>, tid: i32, name: &str) -> io::Result<&[u8]> {
-        self.reader.read(directory, &format!("task/{tid}/{name}"))
+        self.reader
+            .read_record(directory, &format!("task/{tid}/{name}"))
     }
 }
 

@@ -5,7 +5,6 @@ use std::io;
 
 use model::{Gap, ProcessId, Stacks, Timestamp};
 
-use super::packed::PackedStacks;
 use super::{KnownStacks, Memory};
 use crate::pulse::{Pulses, Rest};
 use crate::stacks::{Read, Wanted};
@@ -69,7 +68,7 @@ impl StackPlan {
             let known = rest.zip(read).map(|(rest, read)| KnownStacks {
                 rest,
                 since: now,
-                stacks: PackedStacks::pack(&read.stacks),
+                stacks: read.stacks.clone(),
                 steps: read.steps.clone(),
             });
             if let Some(process) = memory.get_mut(id) {
@@ -86,7 +85,7 @@ impl KnownStacks {
         Read {
             stacks: Stacks {
                 unchanged_since: Some(self.since),
-                ..self.stacks.unpack()
+                ..self.stacks.clone()
             },
             steps: self.steps.clone(),
         }

@@ -3,7 +3,7 @@
 //! helper: `Hello`; then, per `Request` of the collector, one `Answer` a process in the order of the request, each
 //! sent as soon as it is known, so that what was done before a deadline is kept.
 
-use model::{Frame, GapCode, ProcessId, StackSourceName, Step, Trace};
+use model::{Frame, GapCode, ProcessId, SharedFrame, StackSourceName, Step, Trace};
 use serde::{Deserialize, Serialize};
 
 pub(super) use crate::helper::frame::{decode, encode, write};
@@ -127,10 +127,15 @@ impl PackedNumber {
 impl Packed {
     /// Returns the traces of `pid`; nothing when an index leads nowhere.
     pub(super) fn unpack(&self, pid: i32) -> Option<Vec<Trace>> {
+        let frames = self.frames.iter().map(|&frame| self.frame(frame));
+        let frames: Vec<SharedFrame> = frames.collect::<Option<_>>()?;
         self.threads
             .iter()
             .map(|thread| {
-                let frames = thread.frames.iter().map(|&index| self.frame(index));
+                let frames = thread
+                    .frames
+                    .iter()
+                    .map(|&index| at(&frames, index).cloned());
                 Some(Trace {
                     active: thread.active,
                     frames: frames.collect::<Option<_>>()?,
@@ -145,10 +150,10 @@ impl Packed {
             .collect()
     }
 
-    fn frame(&self, index: u32) -> Option<Frame> {
-        let &PackedFrame(name, file, line, is_entry, is_shim_entry) = at(&self.frames, index)?;
+    fn frame(&self, frame: PackedFrame) -> Option<SharedFrame> {
+        let PackedFrame(name, file, line, is_entry, is_shim_entry) = frame;
         let filename = at(&self.strings, file)?.clone();
-        Some(Frame {
+        let frame = Frame {
             short_filename: Some(filename.clone()),
             filename,
             is_entry,
@@ -157,7 +162,8 @@ impl Packed {
             locals: None,
             module: None,
             name: at(&self.strings, name)?.clone(),
-        })
+        };
+        Some(frame.into())
     }
 }
 

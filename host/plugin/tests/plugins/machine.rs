@@ -137,7 +137,7 @@ fn trace(pid: i32) -> Trace {
     };
     Trace {
         active: false,
-        frames: vec![frame("train_step", 12), frame("<module>", 40)],
+        frames: vec![frame("train_step", 12).into(), frame("<module>", 40).into()],
         os_thread_id: u64::try_from(pid).ok(),
         owns_gil: false,
         pid,

@@ -411,7 +411,7 @@ fn trace(pid: i32, tid: i32, depth: usize) -> Trace {
     };
     Trace {
         active: false,
-        frames: (0..depth).map(frame).collect(),
+        frames: (0..depth).map(|level| frame(level).into()).collect(),
         os_thread_id: Some(u64::try_from(tid).expect("a thread id")),
         owns_gil: false,
         pid,
