@@ -1,7 +1,7 @@
 //! How often each process was seen to have become another program.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::sync::{Mutex, PoisonError};
 
 use model::ProcessId;
@@ -19,6 +19,23 @@ struct Seen {
     exe: OsString,
     /// The bottom of its stack, at random for each exec; 0 where it was not shown.
     start_stack: u64,
+}
+
+impl Seen {
+    /// Counts an exec, if there was one since the last look. The bottom of the stack was read before the executable: in
+    /// the middle of an exec it may still be the old one, or none, beside the new executable.
+    fn look(&mut self, exe: &OsStr, start_stack: u64) {
+        if self.exe != exe {
+            self.count = self.count.saturating_add(1);
+            exe.clone_into(&mut self.exe);
+            let is_old = start_stack == self.start_stack;
+            self.start_stack = if is_old { 0 } else { start_stack };
+        } else if start_stack != 0 {
+            let is_other = self.start_stack != 0 && self.start_stack != start_stack;
+            self.count = self.count.saturating_add(u32::from(is_other));
+            self.start_stack = start_stack;
+        }
+    }
 }
 
 impl Execs {
@@ -42,18 +59,49 @@ impl Execs {
             exe: exe.to_owned(),
             start_stack,
         });
-        let is_shown = seen.start_stack != 0 && start_stack != 0;
-        if seen.exe != exe || (is_shown && seen.start_stack != start_stack) {
-            seen.count = seen.count.saturating_add(1);
-            exe.clone_into(&mut seen.exe);
-        }
-        if start_stack != 0 {
-            seen.start_stack = start_stack;
-        }
+        seen.look(exe, start_stack);
         Some(seen.count)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<ProcessId, Seen>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The count after looks at these executables and bottoms of the stack, of which the first is the first sight.
+    fn count(looks: &[(&str, u64)]) -> u32 {
+        let mut seen = Seen {
+            count: 0,
+            exe: looks[0].0.into(),
+            start_stack: looks[0].1,
+        };
+        for (exe, start_stack) in looks {
+            seen.look(OsStr::new(exe), *start_stack);
+        }
+        seen.count
+    }
+
+    #[test]
+    fn an_exec_is_another_executable_or_another_stack() {
+        assert_eq!(count(&[("a", 1), ("a", 1)]), 0);
+        assert_eq!(count(&[("a", 1), ("b", 2), ("b", 2)]), 1);
+        assert_eq!(count(&[("a", 1), ("a", 2), ("a", 2), ("b", 3)]), 2);
+    }
+
+    #[test]
+    fn one_exec_that_is_seen_half_done_counts_once() {
+        assert_eq!(count(&[("a", 1), ("b", 1), ("b", 2), ("b", 2)]), 1);
+        assert_eq!(count(&[("a", 1), ("b", 0), ("b", 2), ("b", 2)]), 1);
+        assert_eq!(count(&[("a", 1), ("a", 0), ("b", 2)]), 1);
+    }
+
+    #[test]
+    fn a_stack_that_is_not_shown_is_no_exec() {
+        assert_eq!(count(&[("a", 1), ("a", 0), ("a", 1), ("a", 0)]), 0);
+        assert_eq!(count(&[("a", 0), ("a", 1), ("a", 2)]), 1);
     }
 }
