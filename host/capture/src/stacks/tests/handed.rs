@@ -226,7 +226,8 @@ fn more_processes_than_one_message_could_bring_memories_of_are_read() {
     let read = eventually("all have become `sleep`", || {
         let read = read_all(&readers, &all);
         let (python, others) = read.split_last().unwrap();
-        assert!(matches!(python.1, Ok(Some(_))), "{python:?}");
+        let stacks = python.1.as_ref().unwrap().as_ref().unwrap();
+        assert_eq!(stacks.source, StackSourceName::Own, "by what was handed");
         let is_done = others.iter().all(|(_, read)| *read == Ok(None));
         is_done.then_some(read.len())
     });
