@@ -172,7 +172,8 @@ impl Image {
             | Piece::BeginsArgument(_)
             | Piece::BeginsWords
             | Piece::BeginsMaps
-            | Piece::Done => {}
+            | Piece::Done
+            | Piece::NeedsMemory => {}
         }
     }
 

@@ -12,6 +12,7 @@
 mod connections;
 mod crew;
 mod executables;
+mod handed;
 mod image;
 mod service;
 mod variables;

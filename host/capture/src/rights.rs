@@ -23,7 +23,8 @@ pub use ours::OwnRights;
 pub use process::ProcessRights;
 pub use remedy::Remedy;
 pub(crate) use remedy::{
-    GPU_LIBRARY, GPU_VERSIONS, SAME_USER, SYS_ADMIN, YAMA_DESCENDANTS, YAMA_NOBODY, YAMA_PRIVILEGED,
+    GPU_LIBRARY, GPU_VERSIONS, PY_SPY_ITSELF, SAME_USER, SYS_ADMIN, YAMA_DESCENDANTS, YAMA_NOBODY,
+    YAMA_PRIVILEGED,
 };
 
 use crate::error::CaptureError;

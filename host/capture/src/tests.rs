@@ -6,6 +6,7 @@ mod discovery;
 mod explained;
 mod file_systems;
 mod gpus;
+pub(crate) mod handed;
 mod layouts;
 mod left_out;
 mod live;

@@ -22,7 +22,7 @@ mod waiting;
 pub use fake_machine::FakeMachine;
 pub use fake_process::FakeProcess;
 pub use fake_thread::FakeThread;
-pub use filtered::FILTERED;
+pub use filtered::{FILTERED, NO_ANCESTOR};
 pub use nvml_stand_in::NvmlStandIn;
 pub use output::Output;
 pub use processes::{process_exists, process_state, send_signal, wait_until_asleep};

@@ -3,12 +3,14 @@
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 
 use super::Trouble;
+use crate::helper::passing;
 
 /// The most pieces that one call takes (`IOV_MAX` of Linux).
 const MOST_PIECES: usize = 1024;
@@ -52,7 +54,7 @@ pub(super) enum Memory {
 impl Memory {
     /// Opens the file of `pid`, as where the system call is barred.
     pub(super) fn by_file(pid: i32) -> Result<Self, Trouble> {
-        let file = File::open(format!("/proc/{pid}/mem")).map_err(Trouble::of)?;
+        let file = passing::open_memory_of(Path::new("/proc"), pid).map_err(Trouble::of)?;
         Ok(Self::File(file))
     }
 

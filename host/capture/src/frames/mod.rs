@@ -21,6 +21,7 @@ mod walk;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 
+use std::fs::File;
 use std::io;
 use std::rc::Rc;
 
@@ -138,6 +139,16 @@ impl Frames {
     /// known. Errors: its memory cannot be read.
     pub(crate) fn open(pid: i32, minor: u64, runtime: u64) -> Result<Option<Self>, Trouble> {
         Self::of(Memory::Call(pid), pid, minor, runtime)
+    }
+
+    /// The same by its memory, which was opened by somebody who may.
+    pub(crate) fn open_handed(
+        memory: File,
+        pid: i32,
+        minor: u64,
+        runtime: u64,
+    ) -> Result<Option<Self>, Trouble> {
+        Self::of(Memory::File(memory), pid, minor, runtime)
     }
 
     /// The same where the system call is barred.

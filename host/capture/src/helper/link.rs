@@ -1,13 +1,17 @@
 //! The collector's end of one helper.
 
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use helper::{OwnProcess, Register, State};
 
 use super::HelperProgram;
 use super::frame::{self, Hello};
+use super::passing;
 use super::pipe::{self, Frames, PipeError};
 
 /// How long a helper may take to die of SIGKILL before it is left behind.
@@ -16,7 +20,8 @@ const DYING: Duration = Duration::from_millis(200);
 /// A running helper.
 #[derive(Debug)]
 pub(crate) struct Link {
-    input: ChildStdin,
+    /// A socket, which a descriptor can go through.
+    input: UnixStream,
     output: Frames<ChildStdout>,
     process: OwnProcess,
 }
@@ -68,15 +73,18 @@ impl Link {
             program: program(),
             source,
         };
+        let (input, theirs) = UnixStream::pair().map_err(failed)?;
         let mut command = Command::new(&helper.program);
         command
             .args(&helper.arguments)
-            .stdin(Stdio::piped())
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         let (process, child) = OwnProcess::start(&mut command, register).map_err(failed)?;
-        let (Some(input), Some(output)) = (child.stdin, child.stdout) else {
-            unreachable!("both were asked for as pipes");
+        // It holds their end of the socket.
+        drop(command);
+        let Some(output) = child.stdout else {
+            unreachable!("it was asked for as a pipe");
         };
         pipe::set_nonblocking(&input).map_err(failed)?;
         pipe::set_nonblocking(&output).map_err(failed)?;
@@ -116,6 +124,11 @@ impl Link {
     /// Sends a request, which is a whole frame.
     pub(crate) fn ask(&mut self, frame: &[u8], until: Instant) -> Result<(), PipeError> {
         pipe::write_all(&self.input, frame, until)
+    }
+
+    /// Answers a helper that asked for the memory of a process.
+    pub(crate) fn hand(&self, memory: Option<&File>, until: Instant) -> Result<(), PipeError> {
+        passing::hand(self.input.as_fd(), memory, until)
     }
 
     /// Returns the payload of the next answer.

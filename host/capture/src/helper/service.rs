@@ -5,13 +5,16 @@
 //! that started the helper ends.)
 
 use std::ffi::CStr;
-use std::io::{self, Read};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, channel};
 
 use nix::sys::signal::{SigSet, Signal};
-use rustix::process::{self, Resource, Rlimit, getpid, kill_process, setrlimit};
+use rustix::process::{self, Resource, Rlimit, getpid, getrlimit, kill_process, setrlimit};
 
 use super::frame;
+use super::passing::Inbox;
 
 /// Makes this process quiet and harmless. `name`, of 15 bytes at most, is what `ps` and `top` call it; it may map
 /// `most_memory` bytes, because what it reads may hold any length. Nothing here is needed for its work, so failures are
@@ -43,19 +46,44 @@ pub(crate) fn settle(name: &CStr, most_memory: u64) {
     let _ = setrlimit(Resource::Core, none);
 }
 
+/// Lets this process have as many descriptors as it may: it keeps one of each memory that it is handed.
+pub(crate) fn have_many_descriptors() {
+    let most = getrlimit(Resource::Nofile).maximum;
+    let limit = Rlimit {
+        current: most,
+        maximum: most,
+    };
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+/// What a collector says.
+#[derive(Debug)]
+pub(crate) enum Said<T> {
+    /// What it wants.
+    Request(T),
+    /// The memory that the helper asked for, if it could be had.
+    Memory(Option<File>),
+}
+
 /// Reads requests on a thread of their own, which notices the end of `input` while a read hangs, and then **kills this
 /// process**. The requests end at something that `decode` does not understand.
 pub(crate) fn listen<T: Send + 'static>(
-    mut input: impl Read + Send + 'static,
+    input: impl AsFd + Send + 'static,
     decode: impl Fn(&[u8]) -> io::Result<T> + Send + 'static,
-) -> Receiver<T> {
+) -> Receiver<Said<T>> {
     let (sender, receiver) = channel();
+    let mut input = Inbox::of(input);
     std::thread::spawn(move || {
         loop {
             match frame::read_payload(&mut input) {
                 Ok(payload) => {
-                    let request = decode(&payload);
-                    if !request.is_ok_and(|request| sender.send(request).is_ok()) {
+                    let descriptor = input.descriptor();
+                    let said = if payload.is_empty() {
+                        Ok(Said::Memory(descriptor.map(File::from)))
+                    } else {
+                        decode(&payload).map(Said::Request)
+                    };
+                    if !said.is_ok_and(|said| sender.send(said).is_ok()) {
                         return;
                     }
                 }

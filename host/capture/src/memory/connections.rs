@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::MAPS_LIMIT;
 use super::service::{Service, Sink};
 use super::wire::{Job, Piece, Task};
-use super::words;
+use super::words::Memory;
 use crate::ipc::{Argument, ArgumentKind, ArgumentRequest, POLLED_BYTES, parse_mappings, polled};
 use crate::proc::{Reader, stat, text};
 
@@ -37,13 +37,15 @@ pub(super) fn read(
     if !is_same(&mut service.reader, directory, *id) {
         return;
     }
-    read_words(service, directory, *id, words, sink);
+    let mut memory = Memory::of(*id, directory, service, sink);
+    read_words(&mut memory, directory, *id, words);
     for wanted in arguments {
-        sink.say(Piece::BeginsArgument(wanted.kind));
-        sink.flush();
-        let argument = argument(&mut service.reader, id.pid, directory, wanted);
+        memory.sink.say(Piece::BeginsArgument(wanted.kind));
+        memory.sink.flush();
+        let argument = argument(&mut memory, directory, wanted);
         let argument = argument.map_err(Into::into);
-        sink.say(Piece::Argument(wanted.tid, wanted.kind, argument));
+        let piece = Piece::Argument(wanted.tid, wanted.kind, argument);
+        memory.sink.say(piece);
     }
     if !maps {
         return;
@@ -60,24 +62,24 @@ pub(super) fn read(
 
 /// The call takes a PID: the words are of this process only if it is there after the reads as well.
 fn read_words(
-    service: &mut Service,
+    memory: &mut Memory<'_, '_>,
     directory: BorrowedFd<'_>,
     id: ProcessId,
     addresses: &[u64],
-    sink: &mut Sink<'_>,
 ) {
     if addresses.is_empty() {
         return;
     }
-    sink.say(Piece::BeginsWords);
-    sink.flush();
+    memory.sink.say(Piece::BeginsWords);
+    memory.sink.flush();
     let read: BTreeMap<u64, _> = addresses
         .iter()
-        .map(|&address| (address, words::read(id.pid, directory, address)))
+        .map(|&address| (address, memory.futex(address)))
         .collect();
-    if is_same(&mut service.reader, directory, id) {
+    if is_same(&mut memory.service.reader, directory, id) {
         for (address, words) in read {
-            sink.say(Piece::Word(address, words.map_err(Into::into)));
+            let piece = Piece::Word(address, words.map_err(Into::into));
+            memory.sink.say(piece);
         }
     }
 }
@@ -85,23 +87,23 @@ fn read_words(
 /// What is read is of the call only if the thread waits in it before and after. That file is reached through the directory
 /// of the process, which leads to no other one: the process is there after the read as well.
 fn argument(
-    reader: &mut Reader,
-    pid: i32,
+    memory: &mut Memory<'_, '_>,
     directory: BorrowedFd<'_>,
     wanted: &ArgumentRequest,
 ) -> io::Result<Argument> {
     let argument = match wanted.kind {
         ArgumentKind::Path => {
-            let path = words::text(pid, directory, wanted.address)?;
+            let path = memory.text(wanted.address)?;
             Argument::Path(String::from_utf8_lossy(&path).into_owned())
         }
         ArgumentKind::Polled(count) => {
             let mut bytes = vec![0; count * POLLED_BYTES];
-            let length = words::bytes(pid, directory, wanted.address, &mut bytes)?;
+            let length = memory.bytes(wanted.address, &mut bytes)?;
             Argument::Polled(polled(bytes.get(..length).unwrap_or_default()))
         }
     };
     let file = format!("task/{}/syscall", wanted.tid);
+    let reader = &mut memory.service.reader;
     let now = reader.read(directory, &file).map(text::line)?;
     if now != wanted.call {
         return Err(Errno::NOENT.into());

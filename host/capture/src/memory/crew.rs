@@ -14,6 +14,7 @@ use super::Failure;
 use super::wire::{self, Job, Piece, Request};
 use crate::helper::HelperProgram;
 use crate::helper::link::Link;
+use crate::helper::passing;
 use crate::helper::pipe::PipeError;
 use crate::proc::reader::open_process;
 use crate::proc::{Reader, stat};
@@ -30,6 +31,9 @@ const MOST_ABANDONED: usize = 8;
 
 /// For how many captures a process that blocked a helper is left alone, unless its state changes.
 const CAPTURES_LEFT_ALONE: u32 = 5;
+
+/// So often a helper may ask for a memory within one job; it does once.
+const MOST_HANDED: usize = 8;
 
 /// How long a helper may take to end by itself.
 const ENDING: Duration = Duration::from_millis(500);
@@ -129,6 +133,7 @@ impl Crew {
             };
             let mut conversation = Conversation {
                 done,
+                handed: None,
                 jobs,
                 link,
                 patience,
@@ -223,6 +228,8 @@ impl Crew {
 struct Conversation<'a> {
     /// How many of the jobs are done.
     done: usize,
+    /// For which job the helper was handed a memory last, and how often.
+    handed: Option<(usize, usize)>,
     jobs: &'a [Job],
     link: Link,
     patience: Duration,
@@ -236,6 +243,7 @@ impl Conversation<'_> {
         left_alone: &BTreeMap<ProcessId, LeftAlone>,
         take: &mut dyn FnMut(usize, Piece),
     ) -> Result<(), Broken> {
+        let proc = Path::new(&request.proc);
         let first = self.done;
         let frame = wire::encode(request).map_err(|error| Broken::Lost(error.into()))?;
         let asked = self.link.ask(&frame, Instant::now() + PATIENCE);
@@ -246,16 +254,31 @@ impl Conversation<'_> {
             for (position, piece) in pieces {
                 let position = usize::try_from(position).ok().map(|at| at + first);
                 if position != Some(self.done) || self.done == self.jobs.len() {
-                    let error = io::Error::other("its answer is about another process");
-                    return Err(Broken::Lost(error.into()));
+                    return Err(broken("its answer is about another process"));
                 }
                 match piece {
                     Piece::Done => self.done += 1,
+                    Piece::NeedsMemory => self.hand(proc)?,
                     piece => take(self.done, piece),
                 }
             }
         }
         Ok(())
+    }
+
+    /// Hands the helper the memory of the process that it reads, if we may open it.
+    fn hand(&mut self, proc: &Path) -> Result<(), Broken> {
+        let id = self.jobs[self.done].id;
+        self.handed = match self.handed {
+            Some((job, count)) if job == self.done => Some((job, count + 1)),
+            _ => Some((self.done, 1)),
+        };
+        if self.handed.is_some_and(|(_, count)| count > MOST_HANDED) {
+            return Err(broken("it asks for the same memory again and again"));
+        }
+        let memory = passing::open_memory_of(proc, id.pid).ok();
+        let handed = self.link.hand(memory.as_ref(), Instant::now() + PATIENCE);
+        handed.map_err(Broken::Lost)
     }
 
     /// Waits for the next answer. A helper that has something to do, and no processor to do it on, is waited for longer.
@@ -286,6 +309,10 @@ impl Conversation<'_> {
             }
         }
     }
+}
+
+fn broken(words: &'static str) -> Broken {
+    Broken::Lost(io::Error::other(words).into())
 }
 
 /// The letter of the state of a process's main thread, which is to be had without any lock.

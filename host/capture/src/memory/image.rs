@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use model::ProcessId;
+
 use super::service::{Service, Sink};
 use super::variables;
 use super::wire::{Environment, Job, Piece, Refusal, Task};
@@ -73,7 +75,7 @@ pub(super) fn read(
         Ok(Environment::Known)
     } else {
         sink.flush();
-        target.environment(service)
+        target.environment(service, job.id, sink)
     };
     sink.say(Piece::Environ(environment));
     if matches!(kind, Kind::Zombie | Kind::KernelThread) {
@@ -105,7 +107,12 @@ impl Target<'_> {
     }
 
     /// Nothing but listed variables leaves this function.
-    fn environment(&self, service: &mut Service) -> Result<Environment, Refusal> {
+    fn environment(
+        &self,
+        service: &mut Service,
+        id: ProcessId,
+        sink: &mut Sink<'_>,
+    ) -> Result<Environment, Refusal> {
         let (content, more) = self.content(service, "environ", environ::LIMIT)?;
         let is_overwritten = environ::is_overwritten(&content);
         if !is_overwritten && !content.is_empty() {
@@ -116,7 +123,7 @@ impl Target<'_> {
         // Of a zombie the kernel says the same as of an empty one, or of one that was moved away.
         let has_memory = !matches!(self.kind, Kind::Zombie | Kind::KernelThread);
         let found = if has_memory {
-            variables::read(service, self.directory, self.kind)
+            variables::read(service, self.directory, (id, self.kind), sink)
         } else {
             Err("it has no memory".to_owned())
         };

@@ -1,16 +1,20 @@
 //! What reads: in a memory helper process until its input ends; or in place, where there is no helper.
 
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use super::connections;
 use super::executables::Executables;
+use super::handed::Handed;
 use super::image;
-use super::wire::{self, Job, Piece, Task};
+use super::wire::{self, Job, Piece, Request, Task};
 use crate::helper::frame::{self, Hello};
-use crate::helper::service;
+use crate::helper::service::{self, Said};
 use crate::proc::Reader;
 use crate::proc::reader::open_process;
 
@@ -26,15 +30,19 @@ const MAPS_BUDGET: Duration = Duration::from_millis(20);
 /// Answers requests from `input` on `output` until `input` ends; then **kills this process**. For the hidden
 /// command that [`crate::Machine::with_memory_helper`] is given, on its standard input and output. Returns when `output` is
 /// closed or `input` holds something else than requests.
-pub fn memory_helper(input: impl Read + Send + 'static, mut output: impl Write) -> ExitCode {
+pub fn memory_helper(input: impl AsFd + Send + 'static, mut output: impl Write) -> ExitCode {
     service::settle(NAME, MOST_MEMORY);
+    service::have_many_descriptors();
     let requests = service::listen(input, wire::decode);
     if frame::write(&mut output, &Hello::of(wire::PROTOCOL)).is_err() {
         return ExitCode::FAILURE;
     }
     let mut service = Service::default();
-    for request in requests {
-        let mut sink = Sink::new(To::Pipe(&mut output));
+    while let Ok(said) = requests.recv() {
+        let Said::Request(request) = said else {
+            continue; // none was asked for
+        };
+        let mut sink = Sink::new(To::Pipe(&mut output, &requests));
         service.answer(
             Path::new(&request.proc),
             &request.names,
@@ -53,6 +61,7 @@ pub fn memory_helper(input: impl Read + Send + 'static, mut output: impl Write) 
 #[derive(Default)]
 pub(super) struct Service {
     pub(super) executables: Executables,
+    pub(super) handed: Handed,
     pub(super) reader: Reader,
 }
 
@@ -65,6 +74,7 @@ impl Service {
         jobs: &[Job],
         sink: &mut Sink<'_>,
     ) {
+        self.handed.keep(jobs);
         let maps_until = Instant::now() + MAPS_BUDGET;
         for (position, job) in jobs.iter().enumerate() {
             sink.position = position;
@@ -99,8 +109,8 @@ pub(super) struct Sink<'a> {
 pub(super) enum To<'a> {
     /// To who asked, at once.
     Here(&'a mut dyn FnMut(usize, Piece)),
-    /// Into the pipe to the collector, before a read that can block and at the end.
-    Pipe(&'a mut dyn Write),
+    /// Into the pipe to the collector, before a read that can block and at the end; it may be asked back.
+    Pipe(&'a mut dyn Write, &'a Receiver<Said<Request<Vec<Job>>>>),
 }
 
 impl<'a> Sink<'a> {
@@ -117,7 +127,7 @@ impl<'a> Sink<'a> {
     pub(super) fn say(&mut self, piece: Piece) {
         match &mut self.to {
             To::Here(take) => take(self.position, piece),
-            To::Pipe(_) => {
+            To::Pipe(..) => {
                 let position = u32::try_from(self.position).expect("there are fewer processes");
                 let buffer = std::mem::take(&mut self.buffer);
                 match postcard::to_extend(&(position, piece), buffer) {
@@ -128,9 +138,23 @@ impl<'a> Sink<'a> {
         }
     }
 
+    /// Asks the collector for the memory of the process of this job; nothing where it may not open it either, or where
+    /// there is no other than us.
+    pub(super) fn ask_for_memory(&mut self) -> Option<File> {
+        let To::Pipe(_, requests) = self.to else {
+            return None;
+        };
+        self.say(Piece::NeedsMemory);
+        self.flush();
+        match requests.recv() {
+            Ok(Said::Memory(memory)) => memory,
+            _ => None,
+        }
+    }
+
     /// Sends what was said: what comes next may block.
     pub(super) fn flush(&mut self) {
-        let To::Pipe(output) = &mut self.to else {
+        let To::Pipe(output, _) = &mut self.to else {
             return;
         };
         if self.buffer.len() <= 4 {

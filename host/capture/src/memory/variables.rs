@@ -6,13 +6,16 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
+use model::ProcessId;
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 
 use super::MAPS_LIMIT;
 use super::executables::{self, Executables};
-use super::service::Service;
+use super::handed;
+use super::service::{Service, Sink};
 use crate::elf::Place;
 use crate::proc::environ;
 use crate::proc::kind::Kind;
@@ -33,7 +36,8 @@ const POINTER: usize = size_of::<u64>();
 pub(super) fn read(
     service: &mut Service,
     directory: BorrowedFd<'_>,
-    kind: Kind,
+    (id, kind): (ProcessId, Kind),
+    sink: &mut Sink<'_>,
 ) -> Result<Vec<u8>, String> {
     let exe = kind.path("exe");
     let program = executables::open_exe(directory, &exe).ok_or("its program cannot be opened")?;
@@ -44,7 +48,8 @@ pub(super) fn read(
         .read_up_to(directory, &maps, MAPS_LIMIT)
         .map_err(in_words("maps"))?;
     let files = first_bytes(maps);
-    let memory = open_memory(directory, &kind.path("mem")).map_err(in_words("mem"))?;
+    let memory = handed::open(service, directory, id, &kind.path("mem"), sink);
+    let memory = memory.map_err(in_words("mem"))?;
     // A program that refers to the variable has it itself, and the library uses that one.
     let name = name.to_string_lossy();
     let own = files.iter().find(|(path, _)| *path == name);
@@ -60,7 +65,7 @@ pub(super) fn read(
     let place = places
         .first()
         .ok_or("no `environ` among the symbols of its program and its C library")?;
-    let read = Memory(&memory).environment(*place);
+    let read = Memory(memory).environment(*place);
     let content = read.map_err(in_words("mem"))?;
     if content.is_empty() || environ::entries(&content).next().is_some() {
         return Ok(content);
@@ -124,15 +129,10 @@ fn open_library(directory: BorrowedFd<'_>, path: &str) -> io::Result<File> {
     File::open(format!("/proc/self/fd/{number}"))
 }
 
-fn open_memory(directory: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    Ok(openat(directory, path, flags, Mode::empty())?)
-}
-
 /// `/proc/PID/mem`, in which an offset is an address.
-struct Memory<'a>(&'a OwnedFd);
+struct Memory(Arc<File>);
 
-impl Memory<'_> {
+impl Memory {
     /// Reads the environment whose list the pointer at `place` leads to. It may be moved while it is read: then once more.
     fn environment(&self, place: u64) -> io::Result<Vec<u8>> {
         let list = self.pointer(place)?;
@@ -210,7 +210,7 @@ impl Memory<'_> {
 
     fn at(&self, address: u64, bytes: &mut [u8]) -> io::Result<usize> {
         // The kernel reads up to the first page that is not there.
-        Ok(rustix::io::pread(self.0.as_fd(), bytes, address)?)
+        Ok(rustix::io::pread(&self.0, bytes, address)?)
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! helper: `Hello`; then, per `Request` of the collector, `Piece`s in the order of the jobs, with `Piece::Done` at the end of
 //! each. A helper sends what it has before it begins a read that can block, so that all it found out is known when it must
-//! be given up. Requests and answers are in postcard's format, in which bytes are bytes; an answer frame holds one
+//! be given up. Where it may not open the memory of a process it says `Piece::NeedsMemory`, which is answered as
+//! `helper::passing` says. Requests and answers are in postcard's format, in which bytes are bytes; an answer frame holds one
 //! `(position, piece)` after the other.
 
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use crate::ipc::{Argument, ArgumentKind, ArgumentRequest, Mapping, Words};
 use crate::sight::Generation;
 
 /// The version of this protocol.
-pub(super) const PROTOCOL: u32 = 1;
+pub(super) const PROTOCOL: u32 = 2;
 
 /// Processes to read; `J` is a list of jobs, borrowed where it is sent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -85,6 +86,8 @@ pub(crate) enum Piece {
     Argument(i32, ArgumentKind, Result<Argument, Refusal>),
     /// Nothing where the time for this had run out.
     Maps(Option<Result<Vec<Mapping>, Refusal>>),
+    /// The helper asks to be handed the memory of the process.
+    NeedsMemory,
     /// An argument of a call is read next.
     BeginsArgument(ArgumentKind),
     /// Words of its memory are read next.

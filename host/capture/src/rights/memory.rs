@@ -12,11 +12,15 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use super::ours::OwnRights;
 use super::process::ProcessRights;
 use super::reason::{Access, refusal};
-use super::remedy::SECCOMP;
+use super::remedy::{PY_SPY_ITSELF, SECCOMP};
 use super::{Right, RightName, in_time};
 
 /// No process has a descriptor with this number.
 const NO_DESCRIPTOR: i32 = i32::MAX - 1;
+
+/// Where we may read as an ancestor, which the helpers that read for us are not.
+const HANDED: &str = "/proc/PID/mem can be opened: kernel.yama.ptrace_scope is 1 and taskscope an ancestor of the process; \
+                      its helpers are handed that file, and stacks of CPython 3.8 to 3.13 are read by it, no others";
 
 /// Tries both.
 pub(super) fn try_both(
@@ -42,7 +46,25 @@ fn memory(directory: &Path, pid: i32, ours: &OwnRights, process: &ProcessRights)
         let detail = "the process's memory map is locked: reads of its memory do not return";
         return Right::unknown(right, detail);
     };
+    judge(call, file, ours, process)
+}
+
+/// Judges by whether the system call and the opening of the file were allowed.
+pub(super) fn judge(
+    call: Result<(), Errno>,
+    file: io::Result<()>,
+    ours: &OwnRights,
+    process: &ProcessRights,
+) -> Right {
+    let right = RightName::ProcessMemory;
     match (call, file) {
+        (Ok(()), Ok(())) if ours.is_confined_by_yama() => Right::holds(right, HANDED),
+        // What our helpers cannot do is not ours.
+        (Ok(()), Err(_)) if ours.is_confined_by_yama() => {
+            let detail =
+                "process_vm_readv works, but /proc/PID/mem cannot be opened for our helpers";
+            Right::lost(right, detail, Some(PY_SPY_ITSELF))
+        }
         (Ok(()), _) => Right::holds(right, "process_vm_readv works"),
         (Err(Errno::SRCH), _) => Right::unknown(
             right,

@@ -90,6 +90,11 @@ impl OwnRights {
         }
     }
 
+    /// Whether Yama lets us look into our descendants alone.
+    pub(super) fn is_confined_by_yama(&self) -> bool {
+        self.yama_ptrace_scope == Some(1) && !self.has("SYS_PTRACE")
+    }
+
     /// Whether we hold the capability `name`, such as `SYS_PTRACE`.
     pub fn has(&self, name: &str) -> bool {
         self.capabilities.iter().any(|held| held == name)

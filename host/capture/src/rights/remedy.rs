@@ -45,6 +45,16 @@ pub(crate) const YAMA_DESCENDANTS: Remedy = Remedy {
                descendants can be read), or add CAP_SYS_PTRACE",
 };
 
+/// The collector may open the memory of the process, as its ancestor, and hands that to its helpers; py-spy must open it
+/// itself.
+pub(crate) const PY_SPY_ITSELF: Remedy = Remedy {
+    docker: DOCKER_PTRACE,
+    host: Some("sysctl -w kernel.yama.ptrace_scope=0"),
+    kubernetes: KUBERNETES_PTRACE,
+    sentence: "add CAP_SYS_PTRACE, or set kernel.yama.ptrace_scope to 0: py-spy is no ancestor of the task (CPython 3.8 to \
+               3.13 is read without it, unless nonblocking is false)",
+};
+
 /// Yama lets only the capability in: `kernel.yama.ptrace_scope` is 2.
 pub(crate) const YAMA_PRIVILEGED: Remedy = Remedy {
     docker: DOCKER_PTRACE,

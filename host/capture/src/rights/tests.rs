@@ -1,5 +1,6 @@
 //! What is refused and why, what of that a gap says, and a try on a living process.
 
+use std::io;
 use std::process::{Command, Stdio};
 
 use testkit::FakeMachine;
@@ -127,6 +128,35 @@ fn yama_guards_memory_and_not_files() {
         "security module",
         remedy::SECURITY_MODULE,
     );
+}
+
+#[test]
+fn the_memory_of_a_descendant_holds_for_our_helpers_if_its_file_can_be_opened() {
+    let child = ProcessRights {
+        is_descendant: true,
+        ..process()
+    };
+    let judged = |file: io::Result<()>, ours| {
+        let right = memory::judge(Ok(()), file, &ours, &child);
+        (right.state, right.detail, right.remedy)
+    };
+    let refused = || Err(io::ErrorKind::PermissionDenied.into());
+    let (state, detail, _) = judged(Ok(()), ours(Some(1), &[]));
+    assert_eq!(state, RightState::Holds);
+    assert!(
+        detail.contains("its helpers are handed that file")
+            && detail.contains("3.8 to 3.13 are read by it, no others"),
+        "{detail}"
+    );
+    let (state, _, remedy) = judged(refused(), ours(Some(1), &[]));
+    assert_eq!((state, remedy), (RightState::Lost, Some(PY_SPY_ITSELF)));
+    for free in [ours(Some(1), &["SYS_PTRACE"]), ours(Some(0), &[])] {
+        let (state, detail, _) = judged(refused(), free);
+        assert_eq!(
+            (state, detail.as_str()),
+            (RightState::Holds, "process_vm_readv works")
+        );
+    }
 }
 
 #[test]

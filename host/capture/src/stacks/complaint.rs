@@ -2,7 +2,12 @@
 
 use model::GapCode;
 
-use crate::rights::{SAME_USER, YAMA_DESCENDANTS, YAMA_NOBODY, YAMA_PRIVILEGED};
+use crate::rights::{
+    PY_SPY_ITSELF, Remedy, SAME_USER, YAMA_DESCENDANTS, YAMA_NOBODY, YAMA_PRIVILEGED,
+};
+
+/// In the words of a refusal that is about py-spy alone.
+pub(super) const ONLY_PY_SPY: &str = "only py-spy reads";
 
 /// What a failure of py-spy means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,10 +60,20 @@ impl Complaint {
 
 /// Returns what to do where the kernel refused, as far as a gap of `code` has a remedy.
 pub(super) fn remedy(code: GapCode) -> Option<String> {
+    remedy_under(code, YAMA_DESCENDANTS)
+}
+
+/// The same where py-spy reads, which is never an ancestor of the process.
+pub(super) fn remedy_of_py_spy(code: GapCode) -> Option<String> {
+    remedy_under(code, PY_SPY_ITSELF)
+}
+
+fn remedy_under(code: GapCode, not_descendant: Remedy) -> Option<String> {
     match code {
         GapCode::Denied => {
             let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok();
-            Some(denied_remedy(scope.as_deref().map(str::trim)).to_owned())
+            let remedy = denied_remedy(scope.as_deref().map(str::trim), not_descendant);
+            Some(remedy.sentence.to_owned())
         }
         GapCode::NoReader => Some(
             "install py-spy beside the interpreter or in a directory of PATH, or use the embedded reader".to_owned(),
@@ -67,14 +82,13 @@ pub(super) fn remedy(code: GapCode) -> Option<String> {
     }
 }
 
-fn denied_remedy(yama: Option<&str>) -> &'static str {
-    let remedy = match yama {
-        Some("1") => YAMA_DESCENDANTS,
+fn denied_remedy(yama: Option<&str>, not_descendant: Remedy) -> Remedy {
+    match yama {
+        Some("1") => not_descendant,
         Some("2") => YAMA_PRIVILEGED,
         Some("3") => YAMA_NOBODY,
         _ => SAME_USER,
-    };
-    remedy.sentence
+    }
 }
 
 /// An interpreter as the names of its files tell it.
@@ -161,8 +175,10 @@ mod tests {
 
     #[test]
     fn the_remedy_names_what_yama_forbids() {
-        assert!(denied_remedy(Some("1")).contains("taskscope run"));
-        assert!(denied_remedy(Some("3")).contains("reboot"));
-        assert!(denied_remedy(None).contains("user of the process"));
+        let sentence = |yama, not_descendant| denied_remedy(yama, not_descendant).sentence;
+        assert!(sentence(Some("1"), YAMA_DESCENDANTS).contains("taskscope run"));
+        assert!(!sentence(Some("1"), PY_SPY_ITSELF).contains("taskscope run"));
+        assert!(sentence(Some("3"), YAMA_DESCENDANTS).contains("reboot"));
+        assert!(sentence(None, YAMA_DESCENDANTS).contains("user of the process"));
     }
 }

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::Access;
 use tracing::warn;
 
-use super::complaint::{Complaint, remedy};
+use super::complaint::{Complaint, remedy_of_py_spy};
 use super::{Reading, Wanted, gap};
 use crate::StackSettings;
 use crate::helper::pipe::{self, PipeError};
@@ -95,7 +95,7 @@ impl External {
         let process = wanted.id;
         let refused = |code, detail: String| {
             let mut gap = gap(process, code).with_detail(detail);
-            gap.remedy = remedy(code);
+            gap.remedy = remedy_of_py_spy(code);
             Reading::Gap(gap)
         };
         let Some(program) = self.find(wanted.exe.as_deref()) else {

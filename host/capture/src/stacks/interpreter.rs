@@ -47,16 +47,15 @@ impl fmt::Display for Interpreter {
 }
 
 impl Interpreter {
-    /// Asks the memory of the process of `image`; nothing where it does not tell.
-    pub(super) fn of(image: &Image) -> Option<Self> {
+    /// Asks `memory`, which is that of the process of `image`; nothing where it does not tell.
+    pub(super) fn of(image: &Image, memory: &File) -> Option<Self> {
         let proc = PathBuf::from(format!("/proc/{}", image.process.pid));
         let maps = std::fs::read_to_string(proc.join("maps")).ok()?;
-        let memory = File::open(proc.join("mem")).ok()?;
         let files = mapped_files(&maps, image.exe.to_str()?);
         files.iter().find_map(|(path, start)| {
             let path =
                 path.map_or_else(|| proc.join("exe"), |path| proc.join(format!("root{path}")));
-            of_file(&path, *start, &memory)
+            of_file(&path, *start, memory)
         })
     }
 

@@ -1,7 +1,7 @@
 //! Python stacks of other processes, and why there are none.
 //!
 //! Whatever can hang runs in another process that can be given up: our own reader (`crate::frames`) and py-spy as a library
-//! in stack helpers of our own (`pool`, `shift`, and `crate::helper`; their inside is `helper`, `reader`), or an external
+//! in stack helpers of our own (`pool`, `shift`, and `crate::helper`; their inside is `helper`, `reader`, `reach`), or an external
 //! py-spy (`executable`).
 
 mod complaint;
@@ -11,6 +11,7 @@ mod helper;
 mod image;
 mod interpreter;
 mod pool;
+mod reach;
 mod reader;
 mod recorded;
 mod shift;

@@ -5,17 +5,21 @@
 //! the process runs; a torn read is repeated at once.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 use model::{GapCode, ProcessId, StackSourceName};
 
-use super::complaint::{Build, Complaint, remedy};
+use super::complaint::{Build, Complaint, ONLY_PY_SPY, remedy};
 use super::convert;
 use super::image::{Image, NoImage, Stat};
 use super::interpreter::Interpreter;
+use super::reach::{Ask, Reach};
 use super::way::{Failure, Traces, Way};
 use super::wire::Outcome;
 use crate::frames::WantedNumbers;
+use crate::helper::passing;
 use crate::python;
+use crate::rights::PY_SPY_ITSELF;
 
 /// The first attempt and three more.
 const ATTEMPTS: u32 = 4;
@@ -73,8 +77,13 @@ impl Reader {
         }
     }
 
-    /// Reads the stacks of `process`.
-    pub(super) fn read(&mut self, process: ProcessId, nonblocking: bool) -> Outcome {
+    /// Reads the stacks of `process`, whose memory `ask` gets where we may not open it.
+    pub(super) fn read(
+        &mut self,
+        process: ProcessId,
+        nonblocking: bool,
+        ask: &mut Ask<'_>,
+    ) -> Outcome {
         let mut image = match Image::of(process) {
             Ok((image, _)) => image,
             Err(why) => return no_image(&why),
@@ -90,7 +99,7 @@ impl Reader {
             if attempt == REOPEN_AT {
                 self.handles.remove(&process);
             }
-            let result = self.attempt(&image, nonblocking);
+            let result = self.attempt(&image, nonblocking, ask);
             let (now, stat) = match Image::of(process) {
                 Ok(now) => now,
                 Err(why) => return no_image(&why),
@@ -118,7 +127,12 @@ impl Reader {
         self.conclude(image, failure)
     }
 
-    fn attempt(&mut self, image: &Image, nonblocking: bool) -> Result<Traces, Failure> {
+    fn attempt(
+        &mut self,
+        image: &Image,
+        nonblocking: bool,
+        ask: &mut Ask<'_>,
+    ) -> Result<Traces, Failure> {
         let process = image.process;
         let until = self.distrusted.get(&process).map(|&(until, _)| until);
         let is_trusted_again = until.is_some_and(|until| self.round >= until);
@@ -128,7 +142,7 @@ impl Reader {
                 && !(is_trusted_again && matches!(handle.way, Way::PySpy(_)))
         });
         if !fits {
-            let handle = self.open(image, nonblocking)?;
+            let handle = self.open(image, nonblocking, ask)?;
             self.handles.insert(process, handle);
         }
         let handle = self
@@ -143,22 +157,29 @@ impl Reader {
         })
     }
 
-    fn open(&self, image: &Image, nonblocking: bool) -> Result<Handle, Failure> {
+    fn open(&self, image: &Image, nonblocking: bool, ask: &mut Ask<'_>) -> Result<Handle, Failure> {
         let process = image.process;
-        let interpreter = Interpreter::of(image);
+        let memory = Reach::to(process.pid, ask);
+        let interpreter = memory.file();
+        let interpreter = interpreter.and_then(|memory| Interpreter::of(image, memory));
         if let Some(interpreter) = interpreter.as_ref().filter(|it| it.is_free_threaded) {
             let words = format_args!("free-threaded {interpreter}");
             return Err(Failure::unsupported(words));
         }
         let until = self.distrusted.get(&process).map_or(0, |&(until, _)| until);
+        let is_handed = matches!(memory, Reach::Handed(_));
         let own = match &interpreter {
-            Some(interpreter) if nonblocking && self.round >= until => {
-                Way::own(process.pid, interpreter)?
+            Some(interpreter) if nonblocking && (is_handed || self.round >= until) => {
+                Way::own(process.pid, interpreter, memory)?
             }
             _ => None,
         };
         let way = match own {
             Some(way) => way,
+            None if is_handed => {
+                let is_named = interpreter.is_some() || is_named(image);
+                return Err(Failure::barred(interpreter.as_ref(), is_named, nonblocking));
+            }
             None => Way::py_spy(process.pid, interpreter.as_ref(), nonblocking)?,
         };
         Ok(Handle {
@@ -218,12 +239,17 @@ impl Reader {
             Complaint::Gap(code @ (GapCode::Unsupported | GapCode::Failed)) => {
                 unread(&image, code, &failure)
             }
+            Complaint::Gap(code) if failure.contains(ONLY_PY_SPY) => Outcome::Refused {
+                code,
+                detail: failure,
+                remedy: Some(PY_SPY_ITSELF.sentence.to_owned()),
+            },
             Complaint::Gap(code) => refused(code, failure),
         };
         let lasting = match &outcome {
             Outcome::NotPython => true,
             Outcome::Refused { code, .. } => *code == GapCode::Unsupported,
-            Outcome::Traces { .. } => false,
+            Outcome::NeedsMemory | Outcome::Traces { .. } => false,
         };
         if lasting {
             let process = image.process;
@@ -244,6 +270,13 @@ impl Reader {
     }
 }
 
+/// Whether the name of its executable or of a file that it maps is one of Python.
+fn is_named(image: &Image) -> bool {
+    let maps = || std::fs::read(format!("/proc/{}/maps", image.process.pid));
+    python::is_name(&image.exe.to_string_lossy())
+        || maps().is_ok_and(|maps| python::is_mapped(&maps))
+}
+
 /// Says which Python it is that py-spy failed to read: by its memory, or by the names of its files.
 fn unread(image: &Image, code: GapCode, failure: &str) -> Outcome {
     let maps = std::fs::read(format!("/proc/{}/maps", image.process.pid)).unwrap_or_default();
@@ -255,7 +288,9 @@ fn unread(image: &Image, code: GapCode, failure: &str) -> Outcome {
     }
     let exe = image.exe.to_string_lossy();
     let named = || Build::named(maps.lines().chain(std::iter::once(exe.as_ref())));
-    let (version, is_free_threaded) = match Interpreter::of(image) {
+    let memory = passing::open_memory_of(Path::new("/proc"), image.process.pid).ok();
+    let interpreter = memory.and_then(|memory| Interpreter::of(image, &memory));
+    let (version, is_free_threaded) = match interpreter {
         Some(interpreter) => (interpreter.to_string(), interpreter.is_free_threaded),
         None => match named() {
             Some(build) => (build.version, build.free_threaded),

@@ -1,5 +1,7 @@
 //! One helper's part of a capture: asks it process by process, and replaces it when it hangs or dies.
 
+use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use helper::{OwnProcess, State};
@@ -9,6 +11,7 @@ use super::wire::{self, Answer, Outcome, Request};
 use super::{Numbers, Reading, gap};
 use crate::StackSettings;
 use crate::helper::link::{Link, StartError};
+use crate::helper::passing;
 use crate::helper::pipe::PipeError;
 
 /// The shortest time that a helper gets for one process, even close to the deadline.
@@ -16,6 +19,9 @@ const LEAST_TIME: Duration = Duration::from_millis(100);
 
 /// A read that took less was cut by the deadline of the capture; the process itself is not to blame.
 const HANGS_AFTER: Duration = Duration::from_secs(1);
+
+/// So often a helper may ask for the memory of a process before it answers; it does at each new handle.
+const MOST_HANDED: u32 = 8;
 
 /// What one helper did in one capture.
 #[derive(Debug)]
@@ -97,8 +103,7 @@ impl Shift {
         let mut asked = frame.and_then(|frame| helper.ask(&frame, self.limit()));
         for (index, &process) in request.processes.iter().enumerate() {
             let began = Instant::now();
-            let answer = asked.and_then(|()| helper.answer(self.limit()));
-            let answer = answer.and_then(|payload| Ok(wire::decode::<Answer>(&payload)?));
+            let answer = asked.and_then(|()| self.answer(&mut helper, process));
             asked = Ok(());
             match answer {
                 Ok(answer) if answer.process == process => {
@@ -127,6 +132,22 @@ impl Shift {
             count: request.processes.len(),
             helper: Some(helper),
         }
+    }
+
+    /// Takes the answer about `process`, and hands the helper its memory if it asks for that.
+    fn answer(&self, helper: &mut Link, process: ProcessId) -> Result<Answer, PipeError> {
+        for _ in 0..=MOST_HANDED {
+            let payload = helper.answer(self.limit())?;
+            let answer = wire::decode::<Answer>(&payload)?;
+            if answer.process != process || !matches!(answer.outcome, Outcome::NeedsMemory) {
+                return Ok(answer);
+            }
+            // The helper looks whose it is: before it asks, and after it has read.
+            let memory = passing::open_memory_of(Path::new("/proc"), process.pid).ok();
+            helper.hand(memory.as_ref(), self.limit())?;
+        }
+        let error = io::Error::other("it asks for the same memory again and again");
+        Err(error.into())
     }
 
     /// Gives up `helper`, which was in `process`; `words` is empty when it did not answer in time.
@@ -195,6 +216,10 @@ fn reading(answer: Answer) -> Reading {
     let process = answer.process;
     match answer.outcome {
         Outcome::NotPython => Reading::NotPython,
+        Outcome::NeedsMemory => {
+            let gap = gap(process, GapCode::Malformed);
+            Reading::Gap(gap.with_detail("the helper gives no answer but a question"))
+        }
         Outcome::Traces {
             numbers,
             source,

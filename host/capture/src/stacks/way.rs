@@ -7,8 +7,9 @@ use model::GapCode;
 use py_spy::config::LockingStrategy;
 use py_spy::{Config, PythonSpy, StackTrace};
 
-use super::complaint::Complaint;
+use super::complaint::{Complaint, ONLY_PY_SPY};
 use super::interpreter::Interpreter;
+use super::reach::Reach;
 use crate::frames::{Frames, Look, Trouble, WantedNumbers};
 
 /// Who reads.
@@ -51,6 +52,31 @@ impl Failure {
         Self::new(format!("Unsupported version of Python: {words}"), false)
     }
 
+    /// That our own reader does not know it, whose memory the collector handed us, and that py-spy has no right to it. What
+    /// is not even named like Python is none.
+    pub(super) fn barred(
+        interpreter: Option<&Interpreter>,
+        is_named: bool,
+        nonblocking: bool,
+    ) -> Self {
+        let it = match interpreter {
+            Some(it) if !nonblocking => format!("Python {it} with nonblocking = false"),
+            Some(it) => format!("Python {it}"),
+            None if is_named => "what may be Python".to_owned(),
+            None => {
+                return Self::new(
+                    "Failed to find python version in its memory".to_owned(),
+                    false,
+                );
+            }
+        };
+        let words = "and the memory of this process is refused to all but its ancestors";
+        Self::new(
+            format!("Permission denied: {ONLY_PY_SPY} {it}, {words}"),
+            false,
+        )
+    }
+
     /// Words that mean what the trouble is.
     fn of(trouble: &Trouble) -> Self {
         match trouble {
@@ -66,11 +92,20 @@ impl Failure {
 
 impl Way {
     /// Opens our own reader of the process `pid`; nothing for a Python that it does not know.
-    pub(super) fn own(pid: i32, interpreter: &Interpreter) -> Result<Option<Self>, Failure> {
+    pub(super) fn own(
+        pid: i32,
+        interpreter: &Interpreter,
+        memory: Reach,
+    ) -> Result<Option<Self>, Failure> {
         let (Some(runtime), (3, minor)) = (interpreter.runtime, interpreter.series) else {
             return Ok(None);
         };
-        match Frames::open(pid, minor, runtime) {
+        let opened = match memory {
+            Reach::Handed(memory) => Frames::open_handed(memory, pid, minor, runtime),
+            // By the system call, which takes many pieces at a time.
+            Reach::Own(_) | Reach::Barred => Frames::open(pid, minor, runtime),
+        };
+        match opened {
             Ok(frames) => Ok(frames.map(|frames| Self::Own(Box::new(frames)))),
             // py-spy may find it elsewhere.
             Err(Trouble::Torn(_)) => Ok(None),

@@ -1,7 +1,8 @@
 //! What the collector and a stack helper say to each other: frames of four bytes of length (little endian) and JSON.
 //!
 //! helper: `Hello`; then, per `Request` of the collector, one `Answer` a process in the order of the request, each
-//! sent as soon as it is known, so that what was done before a deadline is kept.
+//! sent as soon as it is known, so that what was done before a deadline is kept. Before it the helper may say `NeedsMemory`,
+//! which is answered as `helper::passing` says.
 
 use model::{Frame, GapCode, ProcessId, SharedFrame, StackSourceName, Step, Trace};
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub(super) use crate::helper::frame::{decode, encode, write};
 
 /// The version of this protocol.
-pub(super) const PROTOCOL: u32 = 3;
+pub(super) const PROTOCOL: u32 = 4;
 
 /// Processes to read.
 #[derive(Debug, Serialize, Deserialize)]
@@ -49,6 +50,8 @@ pub(super) enum Outcome {
         /// The version of the interpreter, where its memory tells.
         version: Option<String>,
     },
+    /// It is not known yet: the helper may not open its memory, and asks to be handed it.
+    NeedsMemory,
     /// It is not Python, as far as py-spy can tell.
     NotPython,
     /// It could not be read.

@@ -425,7 +425,7 @@ if os.fork() == 0:
     assert_eq!((lock.start, lock.end), (0, None));
 }
 
-fn futex_of(snapshot: &Snapshot, tid: i32) -> Option<Futex> {
+pub(super) fn futex_of(snapshot: &Snapshot, tid: i32) -> Option<Futex> {
     let mut futexes = snapshot.ipc.futexes.iter();
     futexes.find(|futex| futex.waiters.contains(&tid)).cloned()
 }

@@ -12,7 +12,7 @@ use super::{gaps_of, local, look, machine, memory_helper, process, stacks};
 use crate::{HelperProgram, Machine, StackSource};
 
 /// Overwrites what `/proc/PID/environ` shows, as a title does, after the library has strings of its own.
-const OVERWRITE: &str = "import os
+pub(super) const OVERWRITE: &str = "import os
 os.environ['LOCAL_RANK'] = '2'
 for name, value in os.environ.items(): os.putenv(name, value)
 fields = open('/proc/self/stat').read().rpartition(')')[2].split()

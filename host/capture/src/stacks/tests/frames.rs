@@ -127,7 +127,8 @@ impl Own {
         open: impl Fn(i32, u64, u64) -> Result<Option<Frames>, Trouble>,
     ) -> Self {
         let (image, _) = Image::of(id).unwrap();
-        let interpreter = Interpreter::of(&image).unwrap();
+        let memory = std::fs::File::open(format!("/proc/{}/mem", id.pid)).unwrap();
+        let interpreter = Interpreter::of(&image, &memory).unwrap();
         let runtime = interpreter.runtime.unwrap();
         let frames = open(id.pid, interpreter.series.1, runtime);
         Self {

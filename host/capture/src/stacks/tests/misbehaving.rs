@@ -22,7 +22,7 @@ def say(message):
     sink.write(struct.pack("<I", len(text)) + text)
     sink.flush()
 
-say({"protocol": 3, "version": "VERSION"})
+say({"protocol": 4, "version": "VERSION"})
 while True:
     start = source.read(4)
     if len(start) < 4:

@@ -4,6 +4,7 @@ mod disguises;
 mod embedded;
 mod external;
 mod frames;
+mod handed;
 mod misbehaving;
 mod traced;
 mod unchanged;
