@@ -71,11 +71,11 @@ fn deeper(depth: u64) -> u64 {
 /// One gibibyte of text out of four mebibytes of memory: each of 256 annotations has the same text.
 fn pour() -> Vec<crate::Annotation> {
     let mut text = ManuallyDrop::new("x".repeat(4 << 20));
-    let (start, length) = (text.as_mut_ptr(), text.len());
+    let (start, length, capacity) = (text.as_mut_ptr(), text.len(), text.capacity());
     let same = |_| {
         let mut note = note("poured", "");
         // SAFETY: it is read only; the host ends this instance before anything is given back.
-        let text = unsafe { String::from_raw_parts(start, length, length) };
+        let text = unsafe { String::from_raw_parts(start, length, capacity) };
         note.value = crate::Value::Text(text);
         note
     };
