@@ -50,13 +50,21 @@ impl Table {
         if self.has_hashes { 24 } else { 16 }
     }
 
+    /// The address of an entry. What was read may be anything, so no sum of addresses may be taken for granted.
+    fn entry(self, index: u64) -> u64 {
+        self.entries.wrapping_add(index.wrapping_mul(self.stride()))
+    }
+
     fn key(self, index: u64) -> u64 {
-        self.entries + index * self.stride() + if self.has_hashes { 8 } else { 0 }
+        self.entry(index)
+            .wrapping_add(if self.has_hashes { 8 } else { 0 })
     }
 
     fn value(self, index: u64) -> u64 {
         self.values
-            .map_or(self.key(index) + 8, |values| values + 8 * index)
+            .map_or(self.key(index).wrapping_add(8), |values| {
+                values.wrapping_add(8 * index)
+            })
     }
 }
 
@@ -94,7 +102,7 @@ impl Objects {
         }
         let mut entries = Vec::new();
         for index in 0..table.count {
-            let entry = view.part(table.entries + index * table.stride(), 0, 24)?;
+            let entry = view.part(table.entry(index), 0, 24)?;
             let (hash, value) = (entry.word(0), entry.word(16));
             if value != 0 {
                 entries.push((hash, value));
@@ -192,7 +200,11 @@ impl Objects {
                     _ => 4,
                 };
                 let count = view.part(keys, 32, 40)?.word(32);
-                (keys + 40 + (size & 0xffff_ffff) * width, count, true)
+                (
+                    keys.wrapping_add(40 + (size & 0xffff_ffff) * width),
+                    count,
+                    true,
+                )
             }
             Dict::Compact { .. } => {
                 let sizes = view.part(keys, 8, 16)?;
@@ -273,7 +285,7 @@ impl Objects {
         let header = usize::from(self.layout.ascii) - 8 + name.len();
         let heads = keys.iter().filter(|&&key| key != 0);
         let heads: Vec<Span> = heads
-            .filter_map(|&key| span(key + 8, header).ok())
+            .filter_map(|&key| span(key.wrapping_add(8), header).ok())
             .collect();
         view.load(&heads)?;
         for (index, &key) in (0..).zip(&keys) {
@@ -287,5 +299,29 @@ impl Objects {
             }
         }
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_at_the_end_of_memory_add_up_to_others_and_never_to_a_panic() {
+        let table = Table {
+            keys: 0,
+            entries: u64::MAX - 4,
+            count: 2,
+            has_hashes: true,
+            values: None,
+        };
+        assert_eq!(table.key(0), 3);
+        assert_eq!(table.value(0), 11);
+        assert_eq!(table.key(u64::MAX), table.key(0).wrapping_sub(24));
+        let split = Table {
+            values: Some(u64::MAX),
+            ..table
+        };
+        assert_eq!(split.value(1), 7);
     }
 }

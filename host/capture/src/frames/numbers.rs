@@ -104,7 +104,7 @@ impl WantedNumbers {
                 known
                     .value
                     .iter()
-                    .map(|&(place, name)| (first + 8 * u64::from(place), name)),
+                    .map(|&(place, name)| (first.wrapping_add(8 * u64::from(place)), name)),
             );
             variables.insert(frame.code, known);
         }
@@ -130,7 +130,7 @@ impl WantedNumbers {
         let (items, count) = objects.items(view, names)?;
         let mut places = Vec::new();
         for place in 0..count {
-            let name = view.word(items + 8 * u64::from(place))?;
+            let name = view.word(items.wrapping_add(8 * u64::from(place)))?;
             let name = objects.text(view, name)?;
             if let Some(index) = self.locals.iter().position(|wanted| *wanted == name) {
                 places.push((place, index));
@@ -177,7 +177,8 @@ fn number(
     };
     let mut checks = vec![(slot, at)];
     for word in words {
-        checks.push((at + 8 * word, view.word(at + 8 * word)?));
+        let at = at.wrapping_add(8 * word);
+        checks.push((at, view.word(at)?));
     }
     Ok(Some((value, Checks(checks))))
 }

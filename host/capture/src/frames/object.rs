@@ -234,7 +234,11 @@ impl Objects {
         match usize::try_from(count) {
             Ok(0) => {}
             Ok(count @ 1..=3) => {
-                for digit in view.bytes(at + 24, 4 * count)?.chunks_exact(4).rev() {
+                for digit in view
+                    .bytes(at.wrapping_add(24), 4 * count)?
+                    .chunks_exact(4)
+                    .rev()
+                {
                     let digit = u32::from_le_bytes(digit.try_into().expect("four bytes"));
                     value = value << 30 | i128::from(digit);
                 }
