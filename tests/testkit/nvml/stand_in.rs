@@ -1,7 +1,7 @@
 //! A stand-in for `libnvidia-ml.so.1`: two GPUs with fixed answers, and the words in the file `behaviour` beside the
 //! library say what it does wrong. `NvmlStandIn` builds it with rustc; it is part of no crate.
 
-#![allow(non_snake_case, clippy::missing_safety_doc)]
+#![expect(non_snake_case, reason = "the names are those of the library")]
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::fs;
