@@ -617,3 +617,24 @@ fn blocks(call: &str, part: &str) -> Job {
     );
     job
 }
+
+#[test]
+fn an_uninterruptible_wait_shows_its_state_its_call_and_its_place_in_the_kernel() {
+    // CLONE_VFORK without shared memory: the parent waits, killable only, until the child has ended.
+    let job = Job::start(
+        "number = 56 if os.uname().machine == 'x86_64' else 220
+if lib.syscall(number, 0x4000 | 17, 0, 0, 0, 0) == 0:
+    time.sleep(600)",
+    );
+    let (process, _) = job.until(|snapshot| {
+        let mut processes = snapshot.processes.iter();
+        let found = processes.find(|one| one.pid == job.pid())?;
+        (found.state == 'D').then(|| found.clone())
+    });
+    let thread = &process.proc.threads[0];
+    assert_eq!(thread.state, Some('D'));
+    assert_eq!(thread.call.as_ref().unwrap().name, "clone");
+    if is_root() {
+        assert!(thread.wchan.as_deref().is_some_and(|place| place != "0"));
+    }
+}
