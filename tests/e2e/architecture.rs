@@ -32,7 +32,7 @@ const OURS: [(&str, &[&str]); 8] = [
 ];
 
 /// Dependencies that have an owner, and who else may name them.
-const OWNED: [(&str, &[&str]); 19] = [
+const OWNED: [(&str, &[&str]); 21] = [
     ("anyhow", &["taskscope"]),
     ("bytesize", &["taskscope"]),
     ("clap", &["taskscope"]),
@@ -46,6 +46,8 @@ const OWNED: [(&str, &[&str]); 19] = [
     ("procfs", &["taskscope-capture"]),
     ("py-spy", &["taskscope-capture"]),
     ("regex", &["taskscope-capture", "taskscope"]),
+    ("reqwest", &["taskscope-plugin"]),
+    ("rustls", &["taskscope-store", "taskscope-plugin"]),
     ("syscalls", &["taskscope-capture"]),
     ("tempfile", &["taskscope-testkit"]),
     ("toml", &["taskscope"]),
