@@ -7,18 +7,27 @@
 //! These are the paths and documents of `metaflow_pyspy`, so its reader reads this store and ours reads its.
 
 mod backoff;
+mod claim;
 mod deadline;
 mod delivery;
+mod drain;
 mod error;
+mod fault;
 mod format;
 mod index;
 mod key;
+mod layers;
+mod leftovers;
 mod location;
 mod object;
 mod open;
+mod options;
 mod probe;
+mod push;
 mod reader;
+mod service;
 mod spool;
+mod spool_files;
 mod spool_handle;
 mod stored_index;
 mod writer;
@@ -28,11 +37,13 @@ mod writer;
 mod sample;
 
 pub use error::{FormatError, StoreError};
+pub use fault::Fault;
 pub use format::{decode, encode, encode_json};
 pub use index::{Index, IndexEntry};
 pub use key::{Key, ParseKeyError, Place};
-pub use location::Location;
+pub use location::{Location, Service};
 pub use open::Store;
+pub use push::{Pushed, push, spool_address};
 pub use reader::TaskEntry;
 pub use spool::SpoolSettings;
 pub use writer::{Fate, Summary, Writer, Written};

@@ -18,12 +18,16 @@ pub(crate) struct StoredIndex {
     behind: bool,
     clock: Option<(Timestamp, Instant)>,
     deadline: Deadline,
+    /// What the spool threw away that the stored index does not count yet.
+    evicted: u64,
     index: Index,
     key: String,
     place: Place,
     said_that_it_fails: bool,
     said_that_another_writes: bool,
     seen: Seen,
+    /// What the stored index counts and the spool still does as well.
+    settled: u64,
 }
 
 impl StoredIndex {
@@ -32,12 +36,14 @@ impl StoredIndex {
             behind: false,
             clock: None,
             deadline,
+            evicted: 0,
             index,
             key: place.index_key(),
             place,
             said_that_it_fails: false,
             said_that_another_writes: false,
             seen: Seen::Unknown,
+            settled: 0,
         }
     }
 
@@ -59,6 +65,25 @@ impl StoredIndex {
     pub(crate) fn add(&mut self, listed: Listed) {
         self.index.add(listed);
         self.behind = true;
+    }
+
+    /// Takes note of what the spool counts as thrown away; [`StoredIndex::write`] says so in the store.
+    pub(crate) fn set_evicted(&mut self, count: u64) {
+        self.evicted = count.saturating_sub(self.settled);
+    }
+
+    /// Returns how many of those the stored index counts, for the spool to forget.
+    pub(crate) fn settled(&self) -> u64 {
+        self.settled
+    }
+
+    /// Takes note that the spool has forgotten them.
+    pub(crate) fn forgotten(&mut self) {
+        self.settled = 0;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.index.snapshots.is_empty()
     }
 
     /// Takes over what is in the store.
@@ -100,9 +125,17 @@ impl StoredIndex {
             self.read_another(store).await?;
         }
         self.index.updated_at = self.now();
-        let text = format::to_json(&self.index).map_err(StoreError::Encode)?;
+        let counted = self.index.evicted_count;
+        if self.evicted > 0 {
+            self.index.evicted_count = Some(counted.unwrap_or(0) + self.evicted);
+        }
+        let text = format::to_json(&self.index).map_err(StoreError::Encode);
+        let counted_now = std::mem::replace(&mut self.index.evicted_count, counted);
+        let text = text?;
         let replaced = store.replace(&self.key, &text);
         self.deadline.limit(store, replaced).await?;
+        self.index.evicted_count = counted_now;
+        self.settled += std::mem::take(&mut self.evicted);
         let after = self.look(store).await?;
         // Of another size, it is another collector's already, to be read before the next write.
         let size = text.len() as u64;
