@@ -141,9 +141,11 @@ impl Delivery {
     }
 
     fn retry_at(&self) -> Option<Instant> {
-        let something_to_do = self.waiting || self.index.is_behind();
-        let can_do_it = self.store.is_some();
-        (something_to_do && can_do_it).then(|| self.backoff.until(Instant::now()))
+        self.store.as_ref()?;
+        let again = self.backoff.until(Instant::now());
+        let index = self.index.due().map(|due| due.max(again));
+        let spool = self.waiting.then_some(again);
+        index.into_iter().chain(spool).min()
     }
 
     async fn take(&mut self, parcel: Parcel) {
@@ -152,12 +154,15 @@ impl Delivery {
             Some(store) if !self.store_is_down => store.clone(),
             _ => return self.keep(parcel.key, parcel.bytes).await,
         };
-        let put = store.put_new(&parcel.key, &parcel.bytes);
+        let text = parcel.key.to_string();
+        let put = store.put_new(&text, &parcel.bytes);
         match self.deadline.limit(&store, put).await {
             Ok(()) => {
                 self.tally.change(|summary| summary.stored += 1);
                 self.index.add(parcel.listed);
-                self.write_index(&store).await;
+                if self.index.is_due() {
+                    self.write_index(&store).await;
+                }
             }
             Err(error @ StoreError::Conflict { .. }) => {
                 self.keep(parcel.key.clone(), parcel.bytes).await;
@@ -195,7 +200,7 @@ impl Delivery {
         let Some(store) = self.store.clone() else {
             return;
         };
-        if self.index.is_behind() {
+        if self.index.is_due() {
             self.write_index(&store).await;
         }
         if self.waiting {
@@ -221,7 +226,9 @@ impl Delivery {
         self.waiting |= failed > 0;
         if stored > 0 {
             self.store_works(store);
-            self.write_index(store).await;
+            if self.index.is_due() {
+                self.write_index(store).await;
+            }
         }
         if failed > 0 {
             self.backoff.failed(Instant::now());
@@ -241,7 +248,8 @@ impl Delivery {
             Ok(snapshot) => snapshot,
             Err(error) => return self.set_aside(&key, root_cause(&error)).await,
         };
-        let put = store.put_new(&key, &bytes);
+        let text = key.to_string();
+        let put = store.put_new(&text, &bytes);
         match self.deadline.limit(store, put).await {
             Ok(()) => {}
             Err(error @ StoreError::Conflict { .. }) => {
@@ -293,6 +301,9 @@ impl Delivery {
                 self.write_index(&store).await;
             }
             while self.waiting && self.drain(&store).await > 0 {}
+            if self.index.is_behind() {
+                self.write_index(&store).await;
+            }
         }
         let left = self.waiting_keys().await.len() as u64;
         let evicted = self.spool.evicted().await;

@@ -2,7 +2,7 @@
 //!
 //! Below a store (a directory, or an `OpenDAL` URL) lies
 //! `<task path>/attempt-<n>/diagnostics/node-<node>/` with `snapshots/<id>.json.gz`, written once and never changed,
-//! and `index.json`, which makes reading cheap, is replaced whole, and can be rebuilt from the snapshots.
+//! `index.json`, which makes reading cheap, is replaced whole, and can be rebuilt, and `index/`, its older parts.
 //! Path segments that begin with `.` are reserved for the writers' own files and are never listed.
 //! These are the paths and documents of `metaflow_pyspy`, so its reader reads this store and ours reads its.
 
@@ -11,16 +11,21 @@ mod deadline;
 mod delivery;
 mod error;
 mod format;
+mod history;
 mod index;
 mod key;
+mod listing;
 mod location;
 mod object;
 mod open;
 mod probe;
 mod reader;
+mod segment;
 mod spool;
 mod spool_handle;
 mod stored_index;
+mod summary;
+mod together;
 mod writer;
 
 #[cfg(test)]
@@ -29,10 +34,12 @@ mod sample;
 
 pub use error::{FormatError, StoreError};
 pub use format::{decode, encode, encode_json};
-pub use index::{Index, IndexEntry};
+pub use history::{Entry, Facts, History, Since};
+pub use index::{Index, IndexEntry, Retired, Sealed};
 pub use key::{Key, ParseKeyError, Place};
 pub use location::Location;
 pub use open::Store;
 pub use reader::TaskEntry;
 pub use spool::SpoolSettings;
+pub use summary::NodeSummary;
 pub use writer::{Fate, Summary, Writer, Written};
