@@ -8,6 +8,7 @@ mod config;
 mod enrichers;
 mod environment;
 mod governor;
+mod growth;
 mod ledger;
 mod names;
 mod outcome;

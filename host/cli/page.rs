@@ -22,7 +22,7 @@ use model::{Annotation, OutcomeKind, ProcessId, Severity, Snapshot, Target, Trig
 
 use crate::ui::Ui;
 pub(crate) use process::process;
-pub(crate) use text::{red, safe, yellow};
+pub(crate) use text::{count, red, safe, yellow};
 
 /// Where the snapshot stands among others.
 #[derive(Clone, Debug, Default)]

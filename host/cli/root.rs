@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use model::{SnapshotId, TaskPath, Timestamp};
-use store::{IndexEntry, Key, Location, Place, Store, StoreError, TaskEntry};
+use store::{Entry, Key, Location, Place, Since, Store, StoreError};
 
 use crate::config::Loaded;
 use crate::outcome::Refusal;
@@ -14,6 +14,9 @@ const DEFAULT_ROOT: &str = ".taskscope";
 
 /// How much older a snapshot is that another is compared with, where there is one so old.
 const COMPARED: Duration = Duration::from_secs(10);
+
+/// How much further back than a given time is looked. A clock that was set by an hour is seen through.
+const AROUND: Duration = Duration::from_hours(2);
 
 /// Returns the store that `option` names, else the `store` setting, else `.taskscope`.
 pub(crate) fn location(option: Option<&str>, loaded: &Loaded) -> anyhow::Result<Location> {
@@ -80,16 +83,49 @@ pub(crate) async fn choose(
     node: Option<&str>,
     at: At,
 ) -> anyhow::Result<Chosen> {
-    let tasks = tasks(store, location).await?;
+    let (place, other_nodes) = node_of(store, location, task, node).await?;
+    let mut history = store.history(&place, since(at)).await?;
+    let mut position = position(&history.entries, at);
+    // One that no index lists, or of a time when the clock was wrong.
+    if position.is_none() && history.older > 0 {
+        history = store.history(&place, Since::Start).await?;
+        position = self::position(&history.entries, at);
+    }
+    let entries = &history.entries;
+    let position = position
+        .with_context(|| not_there(entries, at))
+        .with_context(|| format!("in {place}"))?;
+    let key = |entry: &Entry| Key {
+        place: place.clone(),
+        id: entry.id,
+    };
+    let older = usize::try_from(history.older).unwrap_or(usize::MAX);
+    Ok(Chosen {
+        key: key(&entries[position]),
+        earlier: compared(entries, position).map(key),
+        position: older.saturating_add(position + 1),
+        total: older.saturating_add(entries.len()),
+        other_nodes,
+    })
+}
+
+/// Returns the place of the node that `task` and `node` name, and the other nodes of its attempt: by default the first
+/// node in the last attempt at the newest task.
+pub(crate) async fn node_of(
+    store: &Store,
+    location: &Location,
+    task: Option<&str>,
+    node: Option<&str>,
+) -> anyhow::Result<(Place, Vec<String>)> {
     let wanted = task
         .map(str::parse::<TaskPath>)
         .transpose()
         .context(Refusal::Settings)?;
-    let entry = match &wanted {
-        Some(path) => tasks.iter().find(|entry| entry.task == *path),
-        None => tasks.first(),
-    };
-    let Some(entry) = entry else {
+    let mut tasks = tasks(store, location).await?;
+    if let Some(path) = &wanted {
+        tasks.retain(|(task, _)| task == path);
+    }
+    let Some((mut task, mut attempts)) = tasks.first().cloned() else {
         match wanted {
             Some(path) => {
                 bail!("{location} holds no task `{path}`; `taskscope list` shows what it holds")
@@ -97,33 +133,29 @@ pub(crate) async fn choose(
             None => bail!("{location} holds no snapshots; `taskscope run -- COMMAND` makes some"),
         }
     };
-    let attempt = *entry.attempts.last().context("the task has no attempt")?;
-    let mut nodes = store.nodes(&entry.task, attempt).await?;
-    let node = pick_node(&nodes, node, &entry.task)?;
+    if tasks.len() > 1 {
+        let newest = store.tasks().await?.into_iter().next();
+        let newest = newest.context("the tasks are gone")?;
+        (task, attempts) = (newest.task, newest.attempts);
+    }
+    let attempt = *attempts.last().context("the task has no attempt")?;
+    let mut nodes = store.nodes(&task, attempt).await?;
+    let node = pick_node(&nodes, node, &task)?;
     nodes.retain(|other| *other != node);
     let place = Place {
-        task: entry.task.clone(),
+        task,
         attempt,
         node,
     };
-    let index = store.index(&place).await?;
-    let position = pick_entry(&index.snapshots, at).with_context(|| format!("in {place}"))?;
-    let key = |entry: &IndexEntry| Key {
-        place: place.clone(),
-        id: entry.capture_id,
-    };
-    Ok(Chosen {
-        key: key(&index.snapshots[position]),
-        earlier: compared(&index.snapshots, position).map(key),
-        position: position + 1,
-        total: index.snapshots.len(),
-        other_nodes: nodes,
-    })
+    Ok((place, nodes))
 }
 
-/// Returns every task of `store`, the newest first.
-pub(crate) async fn tasks(store: &Store, location: &Location) -> anyhow::Result<Vec<TaskEntry>> {
-    match store.tasks().await {
+/// Returns every task of `store` with its attempts, by path.
+pub(crate) async fn tasks(
+    store: &Store,
+    location: &Location,
+) -> anyhow::Result<Vec<(TaskPath, Vec<u32>)>> {
+    match store.task_paths().await {
         Err(StoreError::NoStore { .. }) => {
             bail!("there is no store at {location}; `taskscope run -- COMMAND` makes one")
         }
@@ -150,34 +182,42 @@ fn pick_node(nodes: &[String], wanted: Option<&str>, task: &TaskPath) -> anyhow:
     }
 }
 
+/// How far back the snapshots are asked for: some further than the one that is meant, for one to compare it with.
+fn since(at: At) -> Since {
+    match at {
+        At::Latest => Since::Recent,
+        At::Id(id) => Since::Time(id.stamp.before(AROUND)),
+        At::Time(time) => Since::Time(time.before(AROUND)),
+    }
+}
+
 /// The entry that the one at `position` is compared with: far enough away that a rate is no accident, and no further.
-fn compared(entries: &[IndexEntry], position: usize) -> Option<&IndexEntry> {
+fn compared(entries: &[Entry], position: usize) -> Option<&Entry> {
     let (now, before) = (&entries[position], &entries[..position]);
-    let is_older = |entry: &&IndexEntry| now.started_at.since(entry.started_at) >= COMPARED;
-    let oldest = before
-        .iter()
-        .find(|entry| entry.started_at < now.started_at);
+    let is_older = |entry: &&Entry| now.at().since(entry.at()) >= COMPARED;
+    let oldest = before.iter().find(|entry| entry.at() < now.at());
     before.iter().rfind(is_older).or(oldest)
 }
 
-fn pick_entry(entries: &[IndexEntry], at: At) -> anyhow::Result<usize> {
-    let found = match at {
+fn position(entries: &[Entry], at: At) -> Option<usize> {
+    match at {
         At::Latest => entries.len().checked_sub(1),
-        At::Id(id) => entries.iter().position(|entry| entry.capture_id == id),
-        At::Time(time) => entries.iter().rposition(|entry| entry.started_at <= time),
-    };
-    found.with_context(|| match (entries.first(), at) {
+        At::Id(id) => entries.iter().position(|entry| entry.id == id),
+        At::Time(time) => entries.iter().rposition(|entry| entry.at() <= time),
+    }
+}
+
+fn not_there(entries: &[Entry], at: At) -> String {
+    match (entries.first(), at) {
         (None, _) => "there is no snapshot yet".to_owned(),
         (Some(first), At::Time(time)) => format!(
             "no snapshot is as old as {time}; the first is of {}",
-            first.started_at
+            first.at()
         ),
-        (Some(first), _) => {
-            format!(
-                "there is no such snapshot; there are {} from {} on",
-                entries.len(),
-                first.capture_id
-            )
-        }
-    })
+        (Some(first), _) => format!(
+            "there is no such snapshot; there are {} from {} on",
+            entries.len(),
+            first.id
+        ),
+    }
 }

@@ -81,6 +81,49 @@ pub(crate) fn say(words: &str) {
     _ = io::stderr().lock().write_all(lines.as_bytes());
 }
 
+/// How far long work is, on one line of a terminal; nothing where stderr is none, or the work is short.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    is_shown: bool,
+    /// Of what there are so many.
+    noun: &'static str,
+    total: usize,
+}
+
+/// Work on fewer things is over before anybody wonders.
+const SHORT_WORK: usize = 64;
+
+impl Progress {
+    pub(crate) fn new(noun: &'static str, total: usize) -> Self {
+        Self {
+            is_shown: total > SHORT_WORK && io::stderr().is_terminal(),
+            noun,
+            total,
+        }
+    }
+
+    /// Shows that `done` of all are done.
+    pub(crate) fn show(&self, done: usize) {
+        let Self {
+            is_shown,
+            noun,
+            total,
+        } = self;
+        // A hundred steps are smooth, and writing costs.
+        if *is_shown && (done == *total || done.is_multiple_of(total.div_ceil(100))) {
+            let line = format!("\r[taskscope] {done} of {total} {noun}");
+            _ = io::stderr().lock().write_all(line.as_bytes());
+        }
+    }
+
+    /// Takes the line away.
+    pub(crate) fn end(&self) {
+        if self.is_shown {
+            _ = io::stderr().lock().write_all(b"\r\x1b[K");
+        }
+    }
+}
+
 /// Sends warnings and worse (or what `TASKSCOPE_LOG` asks for) to stderr.
 pub(crate) fn start_logging() {
     let filter = environment::text("TASKSCOPE_LOG").unwrap_or_else(|| "warn".to_owned());

@@ -32,11 +32,12 @@ const OURS: [(&str, &[&str]); 8] = [
 ];
 
 /// Dependencies that have an owner, and who else may name them.
-const OWNED: [(&str, &[&str]); 21] = [
+const OWNED: [(&str, &[&str]); 22] = [
     ("anyhow", &["taskscope"]),
     ("bytesize", &["taskscope"]),
     ("clap", &["taskscope"]),
     ("flate2", &["taskscope-store"]),
+    ("futures-core", &["taskscope-store"]),
     ("jiff", &["taskscope-model", "taskscope"]),
     ("libc", &["taskscope-capture"]),
     ("nix", &["taskscope-supervise", "taskscope-capture"]),

@@ -1,15 +1,17 @@
 //! `taskscope list`
 
 use clap::Args;
+use model::Timestamp;
 use serde::Serialize;
-use store::{Location, Place, Store};
+use store::{Location, NodeSummary, Store};
 
 use crate::commands::World;
 use crate::config;
+use crate::growth;
 use crate::outcome::Outcome;
 use crate::page::table;
 use crate::root;
-use crate::ui;
+use crate::ui::{self, Progress};
 
 /// List the tasks, attempts and nodes that a store holds, the newest task first
 #[derive(Args, Debug)]
@@ -28,11 +30,14 @@ pub(crate) struct ListArgs {
 struct Row {
     attempt: u32,
     bytes: u64,
-    first_at: Option<model::Timestamp>,
-    last_at: Option<model::Timestamp>,
+    /// By how much it grows; absent where it has stopped growing.
+    bytes_per_day: Option<u64>,
+    deleted: u64,
+    first_at: Option<Timestamp>,
+    last_at: Option<Timestamp>,
     node: String,
     processes: Option<u64>,
-    snapshots: usize,
+    snapshots: u64,
     task: String,
 }
 
@@ -42,49 +47,92 @@ pub(crate) fn run(args: &ListArgs, world: &World) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let rows = runtime.block_on(async { rows(&Store::open(&location)?, &location).await })?;
+    let (summaries, outcome) =
+        runtime.block_on(async { summaries(&Store::open(&location)?, &location).await })?;
+    let now = world.clock.now();
+    let rows: Vec<Row> = summaries.iter().map(|it| row(it, now)).collect();
     if args.json {
         ui::data(&(serde_json::to_string(&rows)? + "\n"))?;
     } else if rows.is_empty() {
-        crate::ui::say(&format!(
+        ui::say(&format!(
             "{location} holds no snapshots; `taskscope run -- COMMAND` makes some"
         ));
     } else {
         ui::data(&page(&rows))?;
     }
-    Ok(Outcome::Well)
+    let growth = rows.iter().filter_map(|row| row.bytes_per_day).sum();
+    if let Some(words) = location
+        .directory()
+        .and_then(|it| growth::words(it, growth))
+    {
+        ui::say(&words);
+    }
+    Ok(outcome)
 }
 
-async fn rows(store: &Store, location: &Location) -> anyhow::Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    for entry in root::tasks(store, location).await? {
-        for &attempt in &entry.attempts {
-            for node in store.nodes(&entry.task, attempt).await? {
-                let place = Place {
-                    task: entry.task.clone(),
-                    attempt,
-                    node: node.clone(),
-                };
-                let index = store.index(&place).await?;
-                rows.push(Row {
-                    attempt,
-                    bytes: index.snapshots.iter().map(|entry| entry.size_bytes).sum(),
-                    first_at: index.snapshots.first().map(|entry| entry.started_at),
-                    last_at: index.snapshots.last().map(|entry| entry.started_at),
-                    node,
-                    processes: index.snapshots.last().map(|entry| entry.process_count),
-                    snapshots: index.snapshots.len(),
-                    task: entry.task.to_string(),
-                });
+/// Returns what there is of every node, the newest task first. A node that cannot be read is said and holds up no other.
+async fn summaries(
+    store: &Store,
+    location: &Location,
+) -> anyhow::Result<(Vec<NodeSummary>, Outcome)> {
+    let mut places = Vec::new();
+    for (task, attempts) in root::tasks(store, location).await? {
+        for attempt in attempts {
+            places.extend(store.places(&task, attempt).await?);
+        }
+    }
+    let progress = Progress::new("nodes", places.len());
+    let asked = store.summaries(places, |done| progress.show(done)).await;
+    progress.end();
+    let mut outcome = Outcome::Well;
+    let mut summaries = Vec::new();
+    for summary in asked {
+        match summary {
+            Ok(summary) => summaries.push(summary),
+            Err(error) => {
+                outcome = Outcome::Setbacks;
+                ui::say(&format!("warning: {:#}", anyhow::Error::new(error)));
             }
         }
     }
-    Ok(rows)
+    let newest = newest_of_tasks(&summaries);
+    summaries.sort_by(|a, b| {
+        let key = |it: &NodeSummary| newest.get(&it.place.task).copied().flatten();
+        let place = |it: &NodeSummary| it.place.clone();
+        key(b).cmp(&key(a)).then_with(|| place(a).cmp(&place(b)))
+    });
+    Ok((summaries, outcome))
+}
+
+type NewestOfTasks = std::collections::BTreeMap<model::TaskPath, Option<Timestamp>>;
+
+/// Returns when the newest snapshot of each task was taken.
+fn newest_of_tasks(summaries: &[NodeSummary]) -> NewestOfTasks {
+    let mut newest = NewestOfTasks::new();
+    for summary in summaries {
+        let of_task = newest.entry(summary.place.task.clone()).or_default();
+        *of_task = (*of_task).max(summary.last_at);
+    }
+    newest
+}
+
+fn row(summary: &NodeSummary, now: Timestamp) -> Row {
+    Row {
+        attempt: summary.place.attempt,
+        bytes: summary.size_bytes,
+        bytes_per_day: growth::bytes_per_day(summary, now),
+        deleted: summary.retired.map_or(0, |retired| retired.snapshots),
+        first_at: summary.first_at,
+        last_at: summary.last_at,
+        node: summary.place.node.clone(),
+        processes: summary.processes,
+        snapshots: summary.snapshots,
+        task: summary.place.task.to_string(),
+    }
 }
 
 fn page(rows: &[Row]) -> String {
-    let time =
-        |at: Option<model::Timestamp>| at.map_or_else(|| "-".to_owned(), model::Timestamp::human);
+    let time = |at: Option<Timestamp>| at.map_or_else(|| "-".to_owned(), Timestamp::human);
     let mut lines = vec![
         [
             "TASK",
@@ -99,11 +147,15 @@ fn page(rows: &[Row]) -> String {
         .map(str::to_owned),
     ];
     lines.extend(rows.iter().map(|row| {
+        let deleted = match row.deleted {
+            0 => String::new(),
+            deleted => format!(" ({deleted} deleted)"),
+        };
         [
             row.task.clone(),
             row.attempt.to_string(),
             row.node.clone(),
-            row.snapshots.to_string(),
+            format!("{}{deleted}", row.snapshots),
             row.processes
                 .map_or_else(|| "-".to_owned(), |count| count.to_string()),
             table::bytes(row.bytes),

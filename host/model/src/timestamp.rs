@@ -30,6 +30,14 @@ impl Timestamp {
         Self(jiff::Timestamp::from_microsecond(sum).unwrap_or(jiff::Timestamp::MAX))
     }
 
+    /// Returns the instant `duration` earlier; the smallest one where that overflows.
+    #[must_use]
+    pub fn before(self, duration: Duration) -> Self {
+        let microseconds = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        let difference = self.as_microseconds().saturating_sub(microseconds);
+        Self(jiff::Timestamp::from_microsecond(difference).unwrap_or(jiff::Timestamp::MIN))
+    }
+
     /// Returns the time from `earlier` to this instant, zero when `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         let microseconds = self

@@ -159,9 +159,12 @@ impl Delivery {
     }
 
     fn retry_at(&self) -> Option<Instant> {
-        let something_to_do = self.waiting || self.index.is_behind() || !self.leftovers.is_empty();
-        let can_do_it = self.store.is_some();
-        (something_to_do && can_do_it).then(|| self.backoff.until(Instant::now()))
+        self.store.as_ref()?;
+        let again = self.backoff.until(Instant::now());
+        let index = self.index.due().map(|due| due.max(again));
+        let waiting = self.waiting || !self.leftovers.is_empty();
+        let spool = waiting.then_some(again);
+        index.into_iter().chain(spool).min()
     }
 
     async fn take(&mut self, parcel: Parcel) {
@@ -171,7 +174,8 @@ impl Delivery {
             Some(store) if !self.store_is_down => store.clone(),
             _ => return self.keep(parcel).await,
         };
-        let put = store.put_new(&parcel.key, &parcel.bytes);
+        let text = parcel.key.to_string();
+        let put = store.put_new(&text, &parcel.bytes);
         match self.deadline.limit(&store, put).await {
             Ok(()) => {
                 self.tally.change(|summary| summary.stored += 1);
@@ -181,7 +185,9 @@ impl Delivery {
                 {
                     tracing::debug!(%error, "A stored snapshot stays in the spool.");
                 }
-                self.write_index(&store).await;
+                if self.index.is_due() {
+                    self.write_index(&store).await;
+                }
             }
             Err(error @ StoreError::Conflict { .. }) => {
                 let key = parcel.key.clone();
@@ -231,7 +237,7 @@ impl Delivery {
         let Some(store) = self.store.clone() else {
             return;
         };
-        if self.index.is_behind() {
+        if self.index.is_due() {
             self.write_index(&store).await;
         }
         if self.waiting {
@@ -258,7 +264,9 @@ impl Delivery {
         }
         if stored > 0 {
             self.store_works(store);
-            self.write_index(store).await;
+            if self.index.is_due() {
+                self.write_index(store).await;
+            }
         }
         if let Some(error) = drained.failure {
             if stored == 0 {
@@ -311,6 +319,9 @@ impl Delivery {
                 && !self.leftovers.is_empty()
                 && self.drain_leftovers(&store).await > 0
             {}
+            if self.index.is_behind() {
+                self.write_index(&store).await;
+            }
         }
         let left = self.waiting_keys().await.len() as u64;
         let evicted = self.spool.evicted().await;

@@ -38,12 +38,10 @@ pub fn encode(snapshot: &Snapshot) -> Result<Vec<u8>, StoreError> {
 
 /// Reads a stored object; `key` is for the error's text.
 pub fn decode(bytes: &[u8], key: &Key) -> Result<Snapshot, StoreError> {
-    inflate(bytes, INFLATED_LIMIT_BYTES)
-        .and_then(|text| from_json(&text))
-        .map_err(|source| StoreError::Format {
-            key: key.to_string(),
-            source,
-        })
+    decompress(bytes).map_err(|source| StoreError::Format {
+        key: key.to_string(),
+        source,
+    })
 }
 
 /// Returns a part of a snapshot, or a whole one, as the JSON text that is stored: compact, keys sorted, ASCII.
@@ -57,6 +55,27 @@ pub(crate) fn to_json(document: &impl Serialize) -> Result<Vec<u8>, FormatError>
     let mut text = Vec::new();
     write_json(document, &mut text)?;
     Ok(text)
+}
+
+/// Returns `text` gzipped, as all that is stored so.
+pub(crate) fn compress(text: &[u8]) -> Result<Vec<u8>, FormatError> {
+    let mut encoder = gzip();
+    encoder
+        .write_all(text)
+        .and_then(|()| encoder.finish())
+        .map_err(FormatError::Gzip)
+}
+
+/// Reads a gzipped document whose `schema_version` is 1.x.
+pub(crate) fn decompress<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FormatError> {
+    inflate(bytes, INFLATED_LIMIT_BYTES).and_then(|text| from_json(&text))
+}
+
+/// Returns the CRC-32 of `text`.
+pub(crate) fn check_sum(text: &[u8]) -> u32 {
+    let mut sum = flate2::Crc::new();
+    sum.update(text);
+    sum.sum()
 }
 
 fn write_json(document: &impl Serialize, writer: impl Write) -> Result<(), FormatError> {

@@ -49,6 +49,10 @@ impl Place {
         format!("{self}/index.json")
     }
 
+    pub(crate) fn index_folder(&self) -> String {
+        format!("{self}/index/")
+    }
+
     pub(crate) fn snapshots_folder(&self) -> String {
         format!("{self}/snapshots/")
     }
@@ -79,6 +83,11 @@ fn is_node(node: &str) -> bool {
         && node
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+}
+
+/// Returns the name of a snapshot's object.
+pub(crate) fn file_name(id: SnapshotId) -> String {
+    format!("{id}{FILE_SUFFIX}")
 }
 
 /// Reads the name of a snapshot's object. A name that says the same in other digits is refused, because the object

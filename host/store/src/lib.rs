@@ -2,7 +2,7 @@
 //!
 //! Below a store (a directory, or an `OpenDAL` URL) lies
 //! `<task path>/attempt-<n>/diagnostics/node-<node>/` with `snapshots/<id>.json.gz`, written once and never changed,
-//! and `index.json`, which makes reading cheap, is replaced whole, and can be rebuilt from the snapshots.
+//! `index.json`, which makes reading cheap, is replaced whole, and can be rebuilt, and `index/`, its older parts.
 //! Path segments that begin with `.` are reserved for the writers' own files and are never listed.
 //! These are the paths and documents of `metaflow_pyspy`, so its reader reads this store and ours reads its.
 
@@ -14,10 +14,12 @@ mod drain;
 mod error;
 mod fault;
 mod format;
+mod history;
 mod index;
 mod key;
 mod layers;
 mod leftovers;
+mod listing;
 mod location;
 mod object;
 mod open;
@@ -25,11 +27,14 @@ mod options;
 mod probe;
 mod push;
 mod reader;
+mod segment;
 mod service;
 mod spool;
 mod spool_files;
 mod spool_handle;
 mod stored_index;
+mod summary;
+mod together;
 mod writer;
 
 #[cfg(test)]
@@ -39,11 +44,13 @@ mod sample;
 pub use error::{FormatError, StoreError};
 pub use fault::Fault;
 pub use format::{decode, encode, encode_json};
-pub use index::{Index, IndexEntry};
+pub use history::{Entry, Facts, History, Since};
+pub use index::{Index, IndexEntry, Retired, Sealed};
 pub use key::{Key, ParseKeyError, Place};
 pub use location::{Location, Service};
 pub use open::Store;
 pub use push::{Pushed, push, spool_address};
 pub use reader::TaskEntry;
 pub use spool::SpoolSettings;
+pub use summary::NodeSummary;
 pub use writer::{Fate, Summary, Writer, Written};

@@ -1,10 +1,14 @@
 //! Single objects and folders of a store, with errors that name them.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+
+use futures_core::Stream;
 use opendal::{EntryMode, ErrorKind, Metadata, Operator};
 
 use crate::error::FormatError;
 use crate::open::{is_missing, is_taken};
-use crate::{Fault, Key, Store, StoreError};
+use crate::{Fault, Store, StoreError};
 
 /// No object of ours comes near; keeps a hostile one from filling the memory.
 const OBJECT_LIMIT_BYTES: u64 = 512 << 20;
@@ -63,45 +67,51 @@ impl Store {
         Ok(listing)
     }
 
-    /// Returns the content of `key`.
+    /// Returns the content of `key`, in one request.
     pub(crate) async fn fetch(&self, key: &str) -> Result<Vec<u8>, StoreError> {
         let operator = self.reading().await?;
-        let metadata = self.metadata(&operator, key).await?;
-        if metadata.content_length() > OBJECT_LIMIT_BYTES {
-            return Err(StoreError::Format {
-                key: key.to_owned(),
-                source: FormatError::TooLarge {
-                    limit_bytes: OBJECT_LIMIT_BYTES,
-                },
-            });
+        let failed = |error| {
+            if is_missing(&error) {
+                return self.missing(key);
+            }
+            self.access("read", key, &error)
+        };
+        let reader = operator.reader(key).await.map_err(failed)?;
+        let mut stream = reader.into_stream(..).await.map_err(failed)?;
+        let mut content = Vec::new();
+        while let Some(piece) = poll_fn(|context| Pin::new(&mut stream).poll_next(context)).await {
+            content.extend_from_slice(&piece.map_err(failed)?.to_bytes());
+            if content.len() as u64 > OBJECT_LIMIT_BYTES {
+                return Err(StoreError::Format {
+                    key: key.to_owned(),
+                    source: FormatError::TooLarge {
+                        limit_bytes: OBJECT_LIMIT_BYTES,
+                    },
+                });
+            }
         }
-        match operator.read(key).await {
-            Ok(buffer) => Ok(buffer.to_vec()),
-            Err(error) if is_missing(&error) => Err(self.missing(key)),
-            Err(error) => Err(self.access("read", key, &error)),
-        }
+        Ok(content)
     }
 
     /// Writes an object that is never to change, and sees to it that it outlives a crash. That it is there already with
     /// the same content is fine: a write whose answer was lost is repeated.
-    pub(crate) async fn put_new(&self, key: &Key, bytes: &[u8]) -> Result<(), StoreError> {
+    pub(crate) async fn put_new(&self, key: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let operator = self.writing().await?;
-        let key = key.to_string();
-        match write(&operator, &key, bytes, Existing::Keep).await {
+        match write(&operator, key, bytes, Existing::Keep).await {
             Ok(()) => {
-                self.settle(&key).await;
+                self.settle(key).await;
                 Ok(())
             }
             Err(error) if is_taken(&error) => {
-                if self.fetch(&key).await? == bytes {
+                if self.fetch(key).await? == bytes {
                     return Ok(());
                 }
                 Err(StoreError::Conflict {
-                    key,
+                    key: key.to_owned(),
                     location: self.location().to_owned(),
                 })
             }
-            Err(error) => Err(self.access("write", &key, &error)),
+            Err(error) => Err(self.access("write", key, &error)),
         }
     }
 
@@ -153,7 +163,12 @@ impl Store {
         }
     }
 
-    fn access(&self, verb: &'static str, key: &str, error: &opendal::Error) -> StoreError {
+    pub(crate) fn access(
+        &self,
+        verb: &'static str,
+        key: &str,
+        error: &opendal::Error,
+    ) -> StoreError {
         StoreError::Access {
             key: key.to_owned(),
             location: self.location().to_owned(),

@@ -3,16 +3,12 @@
 use std::collections::BTreeSet;
 
 use model::{Snapshot, SnapshotId, TaskPath, Timestamp};
-use tokio::task::JoinSet;
 
-use crate::error::FormatError;
-use crate::format;
-use crate::index::{Index, Listed};
-use crate::key::{diagnostics_folder, parse_attempt, parse_file_name, parse_node};
-use crate::{Key, Place, Store, StoreError};
-
-/// Snapshots that are opened at a time when an index is built.
-const OPEN_AT_A_TIME: usize = 8;
+use crate::history::key;
+use crate::index::{Index, Listed, in_order};
+use crate::key::{diagnostics_folder, parse_attempt, parse_node};
+use crate::together::Together;
+use crate::{Key, Place, Store, StoreError, format};
 
 /// One task in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,28 +25,67 @@ impl Store {
     /// Returns every task, the one with the newest snapshot first.
     pub async fn tasks(&self) -> Result<Vec<TaskEntry>, StoreError> {
         let mut tasks = Vec::new();
-        let mut folders = vec![String::new()];
-        while let Some(folder) = folders.pop() {
-            let names = self.list(&folder).await?.folders;
-            let attempts = attempts_in(&names);
-            if let (Ok(task), Some(last)) = (folder.trim_end_matches('/').parse(), attempts.last())
+        for (task, attempts) in self.task_paths().await? {
+            let last = attempts.last().copied().unwrap_or_default();
+            let mut newest = None;
+            for summary in self
+                .summaries(self.places(&task, last).await?, |_| {})
+                .await
             {
-                tasks.push(TaskEntry {
-                    newest: self.newest_stamp(&task, *last).await?,
-                    attempts,
-                    task,
-                });
+                newest = newest.max(summary?.last_at);
             }
-            // Only what can be a task's path or the beginning of one.
-            let below = names.iter().map(|name| format!("{folder}{name}"));
-            folders.extend(
-                below
-                    .filter(|path| path.parse::<TaskPath>().is_ok())
-                    .map(|path| path + "/"),
-            );
+            tasks.push(TaskEntry {
+                attempts,
+                newest,
+                task,
+            });
         }
         tasks.sort_by(|a, b| (b.newest, &a.task).cmp(&(a.newest, &b.task)));
         Ok(tasks)
+    }
+
+    /// Returns every task with its attempts, first to last; by path. Nothing is asked of their nodes.
+    pub async fn task_paths(&self) -> Result<Vec<(TaskPath, Vec<u32>)>, StoreError> {
+        let mut tasks = Vec::new();
+        let mut folders = vec![String::new()];
+        while !folders.is_empty() {
+            let mut listing = Together::default();
+            let mut listed = Vec::new();
+            for folder in std::mem::take(&mut folders) {
+                let store = self.clone();
+                let list = async move { store.list(&folder).await.map(|it| (folder, it.folders)) };
+                listed.extend(listing.add(list).await);
+            }
+            listed.extend(listing.rest().await);
+            for one in listed {
+                let (folder, names) = one?;
+                let attempts = attempts_in(&names);
+                if let (Ok(task), false) =
+                    (folder.trim_end_matches('/').parse(), attempts.is_empty())
+                {
+                    tasks.push((task, attempts));
+                }
+                // Only what can be a task's path or the beginning of one.
+                let below = names.iter().map(|name| format!("{folder}{name}"));
+                let below = below.filter(|path| path.parse::<TaskPath>().is_ok());
+                folders.extend(below.map(|path| path + "/"));
+            }
+        }
+        tasks.sort();
+        Ok(tasks)
+    }
+
+    /// Returns the places of the nodes of an attempt, by node.
+    pub async fn places(&self, task: &TaskPath, attempt: u32) -> Result<Vec<Place>, StoreError> {
+        let nodes = self.nodes(task, attempt).await?;
+        Ok(nodes
+            .into_iter()
+            .map(|node| Place {
+                task: task.clone(),
+                attempt,
+                node,
+            })
+            .collect())
     }
 
     /// Returns the nodes of an attempt, sorted; none where there is no such attempt.
@@ -64,18 +99,12 @@ impl Store {
         Ok(nodes)
     }
 
-    /// Returns the index of `place`, complete: a missing or torn one is built again from the snapshots, and
-    /// snapshots that it lacks are added. [`StoreError::NotFound`] where there is neither index nor snapshot.
+    /// Returns the index of `place` with all that lies there: a missing or torn one is built again, and snapshots that it
+    /// lacks are opened. Its entries are the unsealed ones. [`StoreError::NotFound`] where there is neither index nor
+    /// snapshot.
     pub async fn index(&self, place: &Place) -> Result<Index, StoreError> {
-        let stored = self.stored_index(place).await?;
-        let known: BTreeSet<SnapshotId> = stored
-            .iter()
-            .flat_map(|index| &index.snapshots)
-            .map(|entry| entry.capture_id)
-            .collect();
-        let mut ids = self.snapshot_ids(place).await?;
-        ids.retain(|id| !known.contains(id));
-        let unlisted = self.listed(place, ids).await?;
+        let (stored, unlisted) = self.index_and_unlisted(place).await?;
+        let unlisted = self.listed(place, unlisted).await?;
         let Some(mut index) = stored else {
             return Index::rebuilt(&place.node, unlisted)
                 .ok_or_else(|| self.missing(&place.index_key()));
@@ -86,6 +115,38 @@ impl Store {
         Ok(index)
     }
 
+    /// Returns the index as it is stored, or made of its segments where it is missing or torn; and the snapshots that lie
+    /// at `place` and are in neither, oldest first. Of what is older than the index goes back, nothing is asked.
+    pub(crate) async fn index_and_unlisted(
+        &self,
+        place: &Place,
+    ) -> Result<(Option<Index>, Vec<SnapshotId>), StoreError> {
+        let (mut stored, mut sealed) = (self.head(place).await?, BTreeSet::new());
+        let is_lost = stored.is_none();
+        if is_lost {
+            let names = self.segments(place).await?;
+            for mut segment in self.open_segments(place, names).await? {
+                segment.forget(&sealed);
+                sealed.extend(segment.ids());
+                stored
+                    .get_or_insert_with(|| segment.without_entries())
+                    .seal(&segment);
+            }
+        }
+        let oldest = stored.iter().flat_map(|index| &index.snapshots);
+        let oldest = oldest.map(|entry| entry.capture_id.stamp).min();
+        let from = if is_lost { None } else { oldest };
+        let known = stored.as_ref().map(Index::ids).unwrap_or_default();
+        let mut ids = self.ids_from(place, from).await?;
+        ids.retain(|id| !known.contains(id) && !sealed.contains(id));
+        if let (Some(index), false) = (&stored, is_lost) {
+            // Where the clock was set back, older ones have later names; and those that must not go are listed already.
+            ids.retain(|id| index.is_beyond_sealed(*id));
+        }
+        ids.sort_by_key(|id| in_order(*id));
+        Ok((stored, ids))
+    }
+
     /// Returns the snapshot at `key`.
     pub async fn load(&self, key: &Key) -> Result<Snapshot, StoreError> {
         format::decode(&self.fetch(&key.to_string()).await?, key)
@@ -93,12 +154,8 @@ impl Store {
 
     /// Returns the key of the last snapshot at `place`, by sequence number; `None` where there is none.
     pub async fn newest(&self, place: &Place) -> Result<Option<Key>, StoreError> {
-        let ids = self.snapshot_ids(place).await?;
-        let newest = ids.into_iter().max_by_key(|id| (id.sequence, id.stamp));
-        Ok(newest.map(|id| Key {
-            place: place.clone(),
-            id,
-        }))
+        let newest = self.summary(place).await?.newest;
+        Ok(newest.map(|id| key(place, id)))
     }
 
     /// Returns the number after the last attempt that `node` has a part in, 0 where it has none: so the nodes of one
@@ -121,80 +178,24 @@ impl Store {
         Ok(0)
     }
 
-    async fn newest_stamp(
-        &self,
-        task: &TaskPath,
-        attempt: u32,
-    ) -> Result<Option<Timestamp>, StoreError> {
-        let mut newest = None;
-        for node in self.nodes(task, attempt).await? {
-            let place = Place {
-                task: task.clone(),
-                attempt,
-                node,
-            };
-            let ids = self.snapshot_ids(&place).await?;
-            newest = newest.max(ids.into_iter().map(|id| id.stamp).max());
-        }
-        Ok(newest)
-    }
-
-    async fn snapshot_ids(&self, place: &Place) -> Result<Vec<SnapshotId>, StoreError> {
-        let files = self.list(&place.snapshots_folder()).await?.files;
-        Ok(files
-            .iter()
-            .filter_map(|name| parse_file_name(name))
-            .collect())
-    }
-
-    /// Returns the index as it is stored; `None` for a missing or torn one. One of a later major version is an
-    /// error, so that nobody replaces it.
-    async fn stored_index(&self, place: &Place) -> Result<Option<Index>, StoreError> {
-        let key = place.index_key();
-        let text = match self.fetch(&key).await {
-            Ok(text) => text,
-            Err(StoreError::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        match format::from_json(&text) {
-            Ok(index) => Ok(Some(index)),
-            Err(source @ FormatError::Version { .. }) => Err(StoreError::Format { key, source }),
-            Err(error) => {
-                tracing::warn!(index = %key, %error, "The index is torn; reading the snapshots instead.");
-                Ok(None)
-            }
-        }
-    }
-
     /// Opens the snapshots `ids`. One that cannot be understood is left out, because the others still can.
-    async fn listed(&self, place: &Place, ids: Vec<SnapshotId>) -> Result<Vec<Listed>, StoreError> {
-        let mut all = Vec::new();
-        let mut opening = JoinSet::new();
+    pub(crate) async fn listed(
+        &self,
+        place: &Place,
+        ids: Vec<SnapshotId>,
+    ) -> Result<Vec<Listed>, StoreError> {
+        let mut opening = Together::default();
+        let mut opened = Vec::new();
         for id in ids {
-            if opening.len() == OPEN_AT_A_TIME {
-                all.extend(next_of(&mut opening).await?);
-            }
-            let key = Key {
-                place: place.clone(),
-                id,
-            };
-            opening.spawn(open(self.clone(), key));
+            opened.extend(opening.add(open(self.clone(), key(place, id))).await);
         }
-        while !opening.is_empty() {
-            all.extend(next_of(&mut opening).await?);
-        }
-        Ok(all)
+        opened.extend(opening.rest().await);
+        let all: Result<Vec<Option<Listed>>, StoreError> = opened.into_iter().collect();
+        Ok(all?.into_iter().flatten().collect())
     }
 }
 
-type Opened = Result<Option<Listed>, StoreError>;
-
-async fn next_of(opening: &mut JoinSet<Opened>) -> Opened {
-    let joined = opening.join_next().await;
-    joined.map_or(Ok(None), |opened| opened.expect("opening does not panic"))
-}
-
-async fn open(store: Store, key: Key) -> Opened {
+async fn open(store: Store, key: Key) -> Result<Option<Listed>, StoreError> {
     let opened = match store.fetch(&key.to_string()).await {
         Ok(bytes) => {
             format::decode(&bytes, &key).map(|snapshot| Listed::of(&snapshot, &key, bytes.len()))

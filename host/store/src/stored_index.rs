@@ -1,16 +1,26 @@
 //! The index of the writer and the one in the store, kept in step.
 //!
 //! Another collector may write to the same place, so each write looks first whether the stored index is still the
-//! one last seen, and takes over what is new in it.
+//! one last seen, and takes over what is new in it. A short index is written after each snapshot, a long one now and
+//! then: what it lacks meanwhile is found by listing. So what is uploaded of it is bounded by time, not by its length.
 
-use model::Timestamp;
+use std::time::Duration;
+
+use model::{SnapshotId, Timestamp};
 use tokio::time::Instant;
 
 use crate::deadline::Deadline;
 use crate::error::root_cause;
-use crate::index::{Index, Listed};
+use crate::index::{Index, Listed, in_order};
 use crate::object::Seen;
-use crate::{Place, Store, StoreError, format};
+use crate::{Place, Store, StoreError, format, segment};
+
+/// Up to so many entries, about 25 kB, it is written after each snapshot.
+const SHORT_ENTRIES: usize = 64;
+/// How long a longer one may lack the newest snapshots; less than the default interval.
+const LONGEST_WAIT: Duration = Duration::from_secs(100);
+/// Unlisted snapshots that are opened before the index is written; the others have their turn at the next write.
+const OPENED_AT_A_WRITE: usize = 64;
 
 /// The index of the writer's place.
 pub(crate) struct StoredIndex {
@@ -28,6 +38,10 @@ pub(crate) struct StoredIndex {
     seen: Seen,
     /// What the stored index counts and the spool still does as well.
     settled: u64,
+    /// Snapshots that lie there and that no index lists, oldest last.
+    unlisted: Vec<SnapshotId>,
+    /// When it was last written, or tried.
+    written: Option<Instant>,
 }
 
 impl StoredIndex {
@@ -44,16 +58,39 @@ impl StoredIndex {
             said_that_another_writes: false,
             seen: Seen::Unknown,
             settled: 0,
+            unlisted: Vec::new(),
+            written: None,
         }
     }
 
-    /// Returns whether a write failed and is to be made good.
+    /// Returns when it is to be written: not at all where the stored one lacks nothing.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let wait = match self.written {
+            Some(written) if self.index.snapshots.len() > SHORT_ENTRIES => written + LONGEST_WAIT,
+            _ => now,
+        };
+        self.behind.then(|| wait.max(now))
+    }
+
+    /// Returns whether it is to be written at once.
+    pub(crate) fn is_due(&self) -> bool {
+        self.due().is_some_and(|due| due <= Instant::now())
+    }
+
+    /// Returns whether the stored one lacks something.
     pub(crate) fn is_behind(&self) -> bool {
         self.behind
     }
 
+    /// Returns whether it lists nothing and nothing was sealed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.index.snapshots.is_empty() && self.index.sealed.is_none()
+    }
+
     pub(crate) fn next_sequence(&self) -> u64 {
-        self.index.next_sequence()
+        let unlisted = self.unlisted.iter().map(|id| id.sequence.saturating_add(1));
+        unlisted.max().unwrap_or(0).max(self.index.next_sequence())
     }
 
     /// Takes note of the time; later times count from here.
@@ -82,20 +119,25 @@ impl StoredIndex {
         self.settled = 0;
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.index.snapshots.is_empty()
-    }
-
-    /// Takes over what is in the store.
+    /// Takes over what is in the store. Snapshots that no index lists are opened later.
     pub(crate) async fn read(&mut self, store: &Store) -> Result<(), StoreError> {
         // Looked at first: what changes after it is then seen as changed.
         let seen = self.look(store).await?;
-        let stored = store.index(&self.place);
-        match self.deadline.limit(store, stored).await {
-            Ok(index) => self.index.merge(index),
-            Err(StoreError::NotFound { .. } | StoreError::NoStore { .. }) => {}
+        let there = store.index_and_unlisted(&self.place);
+        let (stored, mut unlisted) = match self.deadline.limit(store, there).await {
+            Ok(there) => there,
+            Err(StoreError::NoStore { .. }) => (None, Vec::new()),
             Err(error) => return Err(error),
+        };
+        if let Some(stored) = stored {
+            self.forget_sealed(store, &stored).await?;
+            self.index.merge(stored);
         }
+        let known = self.index.ids();
+        unlisted.retain(|id| !known.contains(id));
+        unlisted.reverse();
+        self.behind |= !unlisted.is_empty();
+        self.unlisted = unlisted;
         self.seen = seen;
         Ok(())
     }
@@ -103,7 +145,8 @@ impl StoredIndex {
     /// Replaces the stored index; warns when that begins to fail, and returns whether it went well.
     pub(crate) async fn write(&mut self, store: &Store) -> bool {
         let result = self.try_write(store).await;
-        self.behind = result.is_err();
+        self.written = Some(Instant::now());
+        self.behind = result.is_err() || !self.unlisted.is_empty();
         let Err(error) = result else {
             self.said_that_it_fails = false;
             return true;
@@ -124,6 +167,8 @@ impl StoredIndex {
         if found != self.seen {
             self.read_another(store).await?;
         }
+        self.open_unlisted(store).await?;
+        self.seal(store).await?;
         self.index.updated_at = self.now();
         let counted = self.index.evicted_count;
         if self.evicted > 0 {
@@ -141,6 +186,52 @@ impl StoredIndex {
         let size = text.len() as u64;
         let is_ours = matches!(after, Seen::As { size_bytes, .. } if size_bytes == size);
         self.seen = if is_ours { after } else { Seen::Unknown };
+        Ok(())
+    }
+
+    /// Opens some of the snapshots that no index lists.
+    async fn open_unlisted(&mut self, store: &Store) -> Result<(), StoreError> {
+        let left = self.unlisted.len().saturating_sub(OPENED_AT_A_WRITE);
+        let ids = self.unlisted[left..].to_vec();
+        let opening = store.listed(&self.place, ids);
+        for listed in self.deadline.limit(store, opening).await? {
+            self.index.add(listed);
+        }
+        self.unlisted.truncate(left);
+        Ok(())
+    }
+
+    /// Moves older entries into segments. Each segment is stored before the index that lacks its entries, so that one of
+    /// the two has them whenever we are stopped; one that is stored already, by us or by another, is the same.
+    async fn seal(&mut self, store: &Store) -> Result<(), StoreError> {
+        while let Some(half) = self.index.older_half() {
+            let sealed = segment::encode(&half).map_err(StoreError::Encode)?;
+            let Some((name, bytes)) = sealed else {
+                return Ok(());
+            };
+            let key = name.key(&self.place);
+            let put = store.put_new(&key, &bytes);
+            self.deadline.limit(store, put).await?;
+            self.index.seal(&half);
+        }
+        Ok(())
+    }
+
+    /// Drops entries of ours that another collector has sealed since.
+    async fn forget_sealed(&mut self, store: &Store, stored: &Index) -> Result<(), StoreError> {
+        let ours = self.index.sealed.map(|sealed| in_order(sealed.last));
+        let Some(theirs) = stored.sealed.filter(|it| Some(in_order(it.last)) > ours) else {
+            return Ok(());
+        };
+        let oldest = self.index.snapshots.first();
+        if oldest.is_none_or(|oldest| in_order(oldest.capture_id) > in_order(theirs.last)) {
+            return Ok(());
+        }
+        let mut names = store.segments(&self.place).await?;
+        names.retain(|name| ours.is_none_or(|ours| in_order(name.last) > ours));
+        for segment in store.open_segments(&self.place, names).await? {
+            self.index.forget(&segment.ids());
+        }
         Ok(())
     }
 

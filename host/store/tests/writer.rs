@@ -480,7 +480,10 @@ async fn without_store_and_spool_the_loss_is_counted_and_said() {
         }
     );
     let lines = warnings();
-    assert!(lines[0].contains("The spool takes no snapshots"), "{lines:?}");
+    assert!(
+        lines[0].contains("The spool takes no snapshots"),
+        "{lines:?}"
+    );
     assert!(lines[1].contains("it is lost"), "{lines:?}");
 }
 

@@ -1,0 +1,243 @@
+//! An index stays small however long a run is, and nothing is lost of it: not by a restart, a tear or a second collector.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use model::{SnapshotId, Timestamp};
+use serde_json::{Value, json};
+use taskscope_store::{
+    Index, IndexEntry, Key, Location, Place, Since, SpoolSettings, Store, Writer, encode,
+};
+
+mod sample;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn open(directory: &Path) -> Store {
+    Store::open(&Location::parse(".", directory).unwrap()).unwrap()
+}
+
+fn place() -> Place {
+    Place::of(&sample::task())
+}
+
+fn id(sequence: u64) -> SnapshotId {
+    sample::snapshot(sequence).capture.id
+}
+
+fn entry(sequence: u64) -> IndexEntry {
+    let at = sample::time(sequence);
+    let key = Key {
+        place: place(),
+        id: id(sequence),
+    };
+    IndexEntry {
+        capture_id: key.id,
+        completed_at: at,
+        duration_ms: 1.5,
+        findings: 0,
+        key: key.to_string(),
+        process_count: 4,
+        pyspy_process_count: 3,
+        python_process_count: 3,
+        sequence,
+        size_bytes: 1000,
+        started_at: at,
+        trigger: None,
+    }
+}
+
+/// Puts an index with `entries` into a store, as an earlier collector left it; their snapshots are not there.
+fn put_index(directory: &Path, entries: impl Iterator<Item = u64>) {
+    let index = Index {
+        boot_id: Some("b0".to_owned()),
+        evicted_count: None,
+        collector_version: "0.1.0".to_owned(),
+        focus_files: Vec::new(),
+        node: place().node,
+        retired: None,
+        root: None,
+        schema_version: "1.1".to_owned(),
+        sealed: None,
+        snapshots: entries.map(entry).collect(),
+        task: sample::task(),
+        updated_at: sample::time(0),
+    };
+    let path = directory.join(place().index_key());
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, serde_json::to_vec(&index).unwrap()).unwrap();
+}
+
+async fn writer(store: &Store, directory: &Path, spool: &str) -> Writer {
+    let spool = SpoolSettings {
+        directory: directory.join(spool),
+        max_size_bytes: 1 << 30,
+    };
+    let store = Some(store.clone());
+    Writer::open(store, place(), sample::task(), Vec::new(), spool).await
+}
+
+async fn write(writer: &mut Writer, sequence: u64) {
+    let snapshot = sample::snapshot(sequence);
+    writer.write(&snapshot, sample::time(sequence)).await;
+}
+
+async fn sequences(store: &Store, since: Since) -> Vec<u64> {
+    let history = store.history(&place(), since).await.unwrap();
+    history
+        .entries
+        .iter()
+        .map(|entry| entry.id.sequence)
+        .collect()
+}
+
+fn stored_index(directory: &Path) -> Value {
+    let text = fs::read(directory.join(place().index_key())).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
+fn segments(directory: &Path) -> Vec<String> {
+    let folder = directory.join(place().to_string()).join("index");
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// A store with a thousand entries, to which a writer added three snapshots.
+async fn sealed_store(directory: &Path) -> Store {
+    put_index(directory, 0..1000);
+    let store = open(directory);
+    let mut writer = writer(&store, directory, ".spool").await;
+    assert_eq!(writer.next_sequence(), 1000);
+    for sequence in 1000..1003 {
+        write(&mut writer, sequence).await;
+    }
+    assert_eq!(writer.close(PATIENCE).await.stored, 3);
+    store
+}
+
+#[tokio::test]
+async fn beyond_a_thousand_entries_the_older_half_is_sealed_and_still_read() {
+    let root = tempfile::tempdir().unwrap();
+    let store = sealed_store(root.path()).await;
+    let index = stored_index(root.path());
+    assert_eq!(index["snapshots"].as_array().unwrap().len(), 503);
+    assert_eq!(index["snapshots"][0]["sequence"], 500);
+    let sealed = json!({
+        "first_at": sample::time(0), "last": id(499), "segments": 1, "size_bytes": 500_000, "snapshots": 500,
+    });
+    assert_eq!(index["sealed"], sealed);
+    assert_eq!(segments(root.path()).len(), 1);
+
+    let all: Vec<u64> = (0..1003).collect();
+    assert_eq!(sequences(&store, Since::Start).await, all);
+    assert_eq!(sequences(&store, Since::Recent).await, &all[500..]);
+    let late = Since::Time(sample::time(600));
+    assert_eq!(sequences(&store, late).await, &all[500..]);
+    let early = Since::Time(sample::time(499));
+    assert_eq!(sequences(&store, early).await, all);
+    let recent = store.history(&place(), Since::Recent).await.unwrap();
+    assert_eq!(recent.older, 500);
+    let summary = store.summary(&place()).await.unwrap();
+    assert_eq!((summary.snapshots, summary.newest), (1003, Some(id(1002))));
+    assert_eq!(summary.first_at, Some(sample::time(0)));
+}
+
+#[tokio::test]
+async fn a_torn_index_is_made_of_its_segments_and_the_snapshots() {
+    let root = tempfile::tempdir().unwrap();
+    let store = sealed_store(root.path()).await;
+    fs::write(root.path().join(place().index_key()), "{\"torn").unwrap();
+    // The snapshots of the unsealed entries were never there, but for the last three.
+    let left: Vec<u64> = (0..500).chain(1000..1003).collect();
+    assert_eq!(sequences(&store, Since::Recent).await, left);
+    let summary = store.summary(&place()).await.unwrap();
+    assert_eq!((summary.snapshots, summary.newest), (503, Some(id(1002))));
+
+    let mut writer = writer(&store, root.path(), ".spool").await;
+    assert_eq!(writer.next_sequence(), 1003);
+    write(&mut writer, 1003).await;
+    writer.close(PATIENCE).await;
+    let index = stored_index(root.path());
+    let entries = index["snapshots"].as_array().unwrap();
+    let unsealed: Vec<_> = entries.iter().map(|entry| &entry["sequence"]).collect();
+    assert_eq!(unsealed, [1000, 1001, 1002, 1003]);
+    assert_eq!(index["sealed"]["snapshots"], 500);
+    assert_eq!(segments(root.path()).len(), 1);
+}
+
+#[tokio::test]
+async fn an_index_that_is_behind_is_made_good_by_the_next_collector() {
+    let root = tempfile::tempdir().unwrap();
+    put_index(root.path(), 0..2);
+    for sequence in 2..5 {
+        let snapshot = sample::snapshot(sequence);
+        let key = Key {
+            place: place(),
+            id: snapshot.capture.id,
+        };
+        let path = root.path().join(key.to_string());
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, encode(&snapshot).unwrap()).unwrap();
+    }
+    let store = open(root.path());
+    assert_eq!(sequences(&store, Since::Recent).await, [0, 1, 2, 3, 4]);
+    let summary = store.summary(&place()).await.unwrap();
+    assert_eq!((summary.snapshots, summary.processes), (5, Some(1)));
+    let writer = writer(&store, root.path(), ".spool").await;
+    assert_eq!(writer.next_sequence(), 5);
+    writer.close(PATIENCE).await;
+    let index = stored_index(root.path());
+    assert_eq!(index["snapshots"].as_array().unwrap().len(), 5);
+}
+
+#[tokio::test]
+async fn two_collectors_that_seal_at_once_lose_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    put_index(root.path(), 0..999);
+    let store = open(root.path());
+    let mut first = writer(&store, root.path(), ".first").await;
+    let mut second = writer(&store, root.path(), ".second").await;
+    for round in 0..4 {
+        write(&mut first, 1000 + round * 2).await;
+        write(&mut second, 1001 + round * 2).await;
+    }
+    let (first, second) = tokio::join!(first.close(PATIENCE), second.close(PATIENCE));
+    assert_eq!((first.stored, second.stored), (4, 4));
+    let all: Vec<u64> = (0..999).chain(1000..1008).collect();
+    assert_eq!(sequences(&store, Since::Start).await, all);
+    // And the next one finds the same.
+    writer(&store, root.path(), ".third")
+        .await
+        .close(PATIENCE)
+        .await;
+    assert_eq!(sequences(&store, Since::Start).await, all);
+    assert_eq!(store.summary(&place()).await.unwrap().snapshots, 1007);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_changes_nothing_of_the_order() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let mut writer = writer(&store, root.path(), ".spool").await;
+    for sequence in 0..4_u64 {
+        let mut snapshot = sample::snapshot(sequence);
+        let hour = 3_600_000_000;
+        let back = if sequence < 2 { 0 } else { hour };
+        let at = sample::time(sequence).as_microseconds() - back;
+        let at = Timestamp::from_microseconds(at).unwrap();
+        snapshot.capture.started_at = at;
+        snapshot.capture.id.stamp = at;
+        writer.write(&snapshot, at).await;
+    }
+    writer.close(PATIENCE).await;
+    assert_eq!(sequences(&store, Since::Recent).await, [0, 1, 2, 3]);
+    let summary = store.summary(&place()).await.unwrap();
+    assert_eq!(summary.snapshots, 4);
+    assert_eq!(summary.newest.map(|id| id.sequence), Some(3));
+}
