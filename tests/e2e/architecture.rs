@@ -32,10 +32,11 @@ const OURS: [(&str, &[&str]); 8] = [
 ];
 
 /// Dependencies that have an owner, and who else may name them.
-const OWNED: [(&str, &[&str]); 21] = [
+const OWNED: [(&str, &[&str]); 22] = [
     ("anyhow", &["taskscope"]),
     ("bytesize", &["taskscope"]),
     ("clap", &["taskscope"]),
+    ("fast-glob", &["taskscope-capture"]),
     ("flate2", &["taskscope-store"]),
     ("jiff", &["taskscope-model", "taskscope"]),
     ("libc", &["taskscope-capture"]),
