@@ -173,7 +173,7 @@ pub(crate) fn polled(bytes: &[u8]) -> Vec<i32> {
 pub(crate) fn selected(set: &[u8], count: usize) -> Vec<i32> {
     let is_in = |fd: usize| {
         set.get(fd / 8)
-            .is_some_and(|byte| byte >> (fd % 8) & 1 != 0)
+            .is_some_and(|byte| (byte >> (fd % 8)) & 1 != 0)
     };
     let fds = (0..count)
         .filter(|&fd| is_in(fd))
