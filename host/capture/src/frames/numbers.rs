@@ -46,9 +46,10 @@ impl WantedNumbers {
     pub(crate) fn new(locals: &[String], focus: &[String]) -> Self {
         let patterns = focus.iter().map(|pattern| relative(pattern));
         let files = patterns.filter(|pattern| !pattern.trim().is_empty());
-        let files = files.map(|pattern| match pattern {
-            _ if pattern.starts_with('/') || pattern.starts_with("**/") => pattern.to_owned(),
-            _ => format!("**/{pattern}"),
+        let files = files.map(|pattern| {
+            let is_anchored = pattern.starts_with('/') || pattern.starts_with("**/");
+            let leads = if is_anchored { "" } else { "**/" };
+            format!("{leads}{pattern}")
         });
         Self {
             locals: locals.to_vec(),

@@ -3,6 +3,7 @@
 //! `poll` or `select`; the futexes of a `futex_waitv`.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use model::{Process, ProcessId, Thread};
 use serde::{Deserialize, Serialize};
@@ -67,8 +68,8 @@ const MOST_THREADS: usize = 64;
 pub(crate) const POLLED_BYTES: usize = 8;
 /// More descriptors of one `poll` or `select` are not read.
 const MOST_POLLED: u32 = 256;
-/// Which argument of a `select` the first of its three sets is.
-const SETS: usize = 1;
+/// Which arguments of a `select` its three sets are.
+const SETS: RangeInclusive<usize> = 1..=3;
 /// Higher descriptors of a `select` are not looked for: a set of the C library has no more (`FD_SETSIZE`).
 const MOST_SELECTED: u32 = 1024;
 /// The kernel takes no more futexes at once (`FUTEX_WAITV_MAX`).
@@ -138,7 +139,7 @@ pub(super) fn request(thread: &Thread) -> Option<ArgumentRequest> {
         // The old one of 32-bit x86 has all its arguments behind a pointer, so that `call` tells no timeout.
         "select" if call.timeout.is_none() => return None,
         "select" | "_newselect" | "pselect6" | "pselect6_time64" => {
-            let sets = (SETS..SETS + 3).filter_map(|at| argument(thread, at));
+            let sets = SETS.filter_map(|at| argument(thread, at));
             addresses.extend(sets.filter(|&address| address != 0));
             Kind::Selected(count(0, MOST_SELECTED)?)
         }
@@ -173,7 +174,7 @@ pub(crate) fn polled(bytes: &[u8]) -> Vec<i32> {
 pub(crate) fn selected(set: &[u8], count: usize) -> Vec<i32> {
     let is_in = |fd: usize| {
         set.get(fd / 8)
-            .is_some_and(|byte| byte >> (fd % 8) & 1 != 0)
+            .is_some_and(|byte| (byte >> (fd % 8)) & 1 != 0)
     };
     let fds = (0..count)
         .filter(|&fd| is_in(fd))

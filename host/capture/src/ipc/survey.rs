@@ -28,6 +28,9 @@ const BLOCKED: &str = "ipc/futex,ipc/maps,ipc/path,ipc/poll";
 /// More descriptors of one process are not asked about.
 const FILES_LIMIT: usize = 256;
 
+/// The futexes that a thread waits for at once, with their words as far as these could be read.
+type Vector = Vec<(Wait, Option<Words>)>;
+
 /// What came back.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
@@ -38,8 +41,8 @@ pub(super) struct Survey {
     pub(super) mappings: BTreeMap<ProcessId, Vec<Mapping>>,
     /// Pipes by inode.
     pub(super) pipes: BTreeMap<u64, PipeFacts>,
-    /// By process and thread, the several futexes that it waits for at once, with their words.
-    pub(super) vectors: BTreeMap<(ProcessId, i32), Vec<(Wait, Option<Words>)>>,
+    /// By process and thread, of those that wait for several futexes at once.
+    pub(super) vectors: BTreeMap<(ProcessId, i32), Vector>,
     /// By process and address.
     pub(super) words: BTreeMap<(ProcessId, u64), Words>,
     files: BTreeMap<(ProcessId, i32), FileFacts>,

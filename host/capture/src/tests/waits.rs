@@ -146,8 +146,16 @@ fn a_select_of_a_32_bit_program_names_its_descriptors() {
     let snapshot = look_until(&local(), child.pid(), waits_in("_newselect"));
     let call = call_of(&snapshot, child.pid()).unwrap();
     let process = process(&snapshot, child.pid());
-    let pipes = process.proc.file_descriptors.iter();
-    let pipe = pipes.rfind(|one| one.target.starts_with("pipe:")).unwrap();
-    let read_end = pipe.fd.parse::<i32>().unwrap() - 1;
-    assert_eq!(call.fds, [read_end]);
+    let [read_end] = call.fds[..] else {
+        panic!("{call:?}");
+    };
+    // The two ends that a program gets of its pipe are neighbours.
+    let target_of = |fd: i32| {
+        let mut descriptors = process.proc.file_descriptors.iter();
+        let descriptor = descriptors.find(|one| one.fd == fd.to_string());
+        descriptor.map(|one| one.target.as_str())
+    };
+    let pipe = target_of(read_end).unwrap();
+    assert!(pipe.starts_with("pipe:"), "{pipe}");
+    assert_eq!(target_of(read_end + 1), Some(pipe));
 }

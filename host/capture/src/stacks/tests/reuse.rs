@@ -85,7 +85,7 @@ fn watch_a_pid_that_is_used_again() {
     let first = eventually("the first child has its stack", || {
         let snapshot = watch.look(&workload);
         let child = child_of(&snapshot, parent);
-        stands_in(child, "first_place").then(|| child.identity)
+        stands_in(child, "first_place").then_some(child.identity)
     });
     workload.tell("");
     eventually("the second child has its stack", || {
