@@ -75,6 +75,7 @@ pub(crate) async fn collect(
             None
         }
     };
+    capture::forget_start();
     while end != Some(Request::TaskEnded) {
         let trigger = match (next.take(), end) {
             (Some(trigger), _) => trigger,

@@ -4,8 +4,9 @@
     python3 tests/bench/floor.py [--n 64]
 
 `taskscope attach` watches N Pythons without Python stacks and plugins; what its captures cost is what they say themselves
-(`capture.cpu_ms`, which covers the formed snapshot but not its encoding). strace lists once which files, links and folders
-of /proc a cycle looks at; floor.rs then looks at the same, of the same processes, as many times. Needs strace and rustc.
+(`capture.cpu_ms`, which covers its helpers and the formed snapshot, but not its encoding). strace lists once which files, links
+and folders of /proc they look at in a cycle; floor.rs then looks at the same, of the same processes, as many times. Needs
+strace and rustc.
 """
 
 import os
@@ -21,11 +22,12 @@ OPENED = re.compile(r'open(?:at)?\(.*?"([^"]*)", ([A-Z_|]+).*\) = \d+<(/proc[^>]
 LINK = re.compile(r'readlinkat\((?:\d+<([^>]*)>|AT_FDCWD[^,]*), "([^"]*)"|readlink\("([^"]*)"')
 
 
-def steps(pid, watch):
-    """What one cycle looks at, as lines for floor.rs."""
+def steps(pids, watch):
+    """What the processes `pids` look at in one cycle, as lines for floor.rs."""
+    attached = [word for pid in pids for word in ("-p", str(pid))]
     with tempfile.NamedTemporaryFile() as log:
-        tracer = subprocess.Popen(["strace", "-f", "-qq", "-y", "-e", "trace=open,openat,readlink,readlinkat", "-o", log.name, "-p",
-                                   str(pid)], stderr=subprocess.DEVNULL)
+        tracer = subprocess.Popen(["strace", "-f", "-qq", "-y", "-e", "trace=open,openat,readlink,readlinkat", "-o", log.name,
+                                   *attached], stderr=subprocess.DEVNULL)
         # strace attaches within the first cycle; the second is whole, and the spaces between cycles separate them.
         marks = []
         for _ in range(3):
@@ -59,7 +61,7 @@ def main():
         with watched.Watch(command, tree.pid, args.interval) as watch:
             watch.settle()
             costs = [watch.cycle()[1]["capture"]["cpu_ms"] for _ in range(args.cycles)]
-            found = steps(watch.process.pid, watch)
+            found = steps(watched.family(watch.process.pid), watch)
         floor = subprocess.run([program, str(2 * args.cycles + 1)], input="\n".join(found), text=True, check=True, capture_output=True)
     ours, least = statistics.median(costs), float(floor.stdout)
     kinds = {kind: sum(line.startswith(kind) for line in found) for kind in ("file", "link", "list")}

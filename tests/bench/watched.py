@@ -141,7 +141,7 @@ def read(path):
         return json.load(file)
 
 
-def lack(snapshot, n, threads, depth, allowed=()):
+def lack(snapshot, n, threads, depth):
     """What a snapshot left out of `n` processes with `threads` stacks of about `depth` frames; None if nothing."""
     stacks = [one["pyspy"]["traces"] for one in snapshot["processes"] if one.get("pyspy")]
     if len(stacks) != n:
@@ -152,9 +152,9 @@ def lack(snapshot, n, threads, depth, allowed=()):
     shortest = min(len(trace["frames"]) for traces in stacks for trace in traces)
     if shortest < depth - 2:
         return "a stack has only %d frames" % shortest
-    bad = [gap for gap in snapshot.get("gaps", ()) if gap["code"] in INCOMPLETE and gap["code"] not in allowed]
+    bad = [gap for gap in snapshot.get("gaps", ()) if gap["code"] in INCOMPLETE]
     if bad:
-        return "gap %s: %s" % (bad[0].get("field"), bad[0]["code"])
+        return "gap %s: %s, %s" % (bad[0]["what"], bad[0]["code"], bad[0].get("detail"))
     if any(one["outcome"] != "ok" for one in snapshot.get("plugins", ())):
         return "a plugin did not run"
     if any(thread.get("wchan") is None or thread.get("syscall") is None for process in snapshot["processes"]
@@ -216,14 +216,14 @@ class Watch:
         return path, read(path), self.spent - before
 
 
-def measure(name, command, tree, args, n, threads=4, depth=20, allowed=()):
+def measure(name, command, tree, args, n, threads=4, depth=20):
     """A row: what a cycle of a collector costs, over `args.cycles` cycles that left nothing out."""
     costs, durations, sizes, left_out = [], [], [], []
     with Watch(command, tree.pid, args.interval) as watch:
         first = watch.settle()
         while len(costs) < args.cycles:
             path, snapshot, cost = watch.cycle()
-            reason = lack(snapshot, n, threads, depth, allowed)
+            reason = lack(snapshot, n, threads, depth)
             if reason:
                 left_out.append(reason)
                 if len(left_out) > 10 + 2 * args.cycles:

@@ -13,3 +13,84 @@ pub fn share_one_heap() {
         libc::mallopt(libc::M_ARENA_MAX, 1);
     }
 }
+
+/// Gives back the pages of the program and its libraries that nobody has written, for the whole process: what is needed of them
+/// is mapped again at its first use, from the page cache. To be called once what only a start needs is done.
+///
+/// A start touches much (arguments, settings, the loader's own tables), and the kernel maps 16 pages around each that is
+/// touched. In a helper three of four of them are never used again, and each process of ours has them in its resident memory.
+pub fn forget_start() {
+    #[expect(unsafe_code, reason = "dl_iterate_phdr has no safe wrapper")]
+    // SAFETY: the loader calls `forget_unwritten` with each object that is loaded, as its signature says, and keeps nothing.
+    unsafe {
+        libc::dl_iterate_phdr(Some(forget_unwritten), std::ptr::null_mut());
+    }
+}
+
+/// Gives back the segments of one loaded object that are mapped from its file without the right to write.
+#[expect(
+    unsafe_code,
+    reason = "headers of loaded objects are reached by address"
+)]
+unsafe extern "C" fn forget_unwritten(
+    object: *mut libc::dl_phdr_info,
+    _size: libc::size_t,
+    _data: *mut libc::c_void,
+) -> libc::c_int {
+    // SAFETY: the loader passes a valid object, whose headers stay while it is loaded, and it is not unloaded meanwhile.
+    let (base, headers) = unsafe {
+        let object = &*object;
+        let count = usize::from(object.dlpi_phnum);
+        (
+            object.dlpi_addr,
+            std::slice::from_raw_parts(object.dlpi_phdr, count),
+        )
+    };
+    let unwritten = headers
+        .iter()
+        .filter(|header| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W == 0);
+    for header in unwritten {
+        let page = u64::try_from(rustix::param::page_size()).expect("a page is small");
+        let start = base + header.p_vaddr;
+        let offset = start % page;
+        let length = usize::try_from(header.p_memsz + offset).expect("it is in memory");
+        let start = std::ptr::with_exposed_provenance_mut(
+            usize::try_from(start - offset).expect("it is in memory"),
+        );
+        // SAFETY: the pages are those of a file, mapped private and without the right to write, so they hold what the file
+        // holds, and hold it again when they are next touched. What refuses this (locked pages) is left as it is.
+        unsafe {
+            libc::madvise(start, length, libc::MADV_DONTNEED);
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pages of this program's file that are resident.
+    fn resident_of_files() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("RssFile:"));
+        line.unwrap()
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .unwrap()
+    }
+
+    #[test]
+    fn what_is_forgotten_comes_back_when_it_is_used() {
+        static WORDS: [&str; 3] = ["of", "the", "file"];
+        let before = resident_of_files();
+        forget_start();
+        let after = resident_of_files();
+        assert!(after < before, "{after} of {before} kB");
+        assert_eq!(WORDS.concat(), "ofthefile");
+        assert!(std::panic::catch_unwind(|| panic!("unwinds")).is_err());
+    }
+}

@@ -57,7 +57,7 @@ pub mod fuzzing;
 #[cfg(test)]
 mod tests;
 
-pub use allocator::share_one_heap;
+pub use allocator::{forget_start, share_one_heap};
 pub use capture::{Moment, Options, capture};
 pub use cost::Meter;
 pub use discover::{Targets, discover};

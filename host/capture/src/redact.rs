@@ -3,7 +3,8 @@
 //! Three ways find them: names (`--password=x`, `--api-key x`, `TOKEN=x`; see `secret_name.rs`), forms that name
 //! themselves (`ghp_…`, `Bearer …`, `scheme://user:secret@host`; the table below), and the patterns of the settings.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::LazyLock;
 
 use model::Redaction;
@@ -89,12 +90,17 @@ fn regex(pattern: &str) -> Regex {
 /// Redacts with the built-in patterns and those of the settings.
 pub(crate) struct Redactor<'a> {
     added: &'a [Regex],
+    /// Texts in which nothing was found: the processes of a task have most of theirs in common.
+    clean: RefCell<HashSet<String>>,
 }
 
 impl<'a> Redactor<'a> {
     /// Returns one that also replaces what `added` match: their first group, or the whole match without one.
     pub(crate) fn new(added: &'a [Regex]) -> Self {
-        Self { added }
+        Self {
+            added,
+            clean: RefCell::default(),
+        }
     }
 
     /// Redacts `arguments` in place and returns what was replaced.
@@ -145,6 +151,17 @@ impl<'a> Redactor<'a> {
 
     /// Secrets anywhere in a text.
     fn text(&self, text: &mut String, found: &mut Vec<String>) {
+        if self.clean.borrow().contains(text) {
+            return;
+        }
+        let before = found.len();
+        self.replace(text, found);
+        if found.len() == before {
+            self.clean.borrow_mut().insert(text.clone());
+        }
+    }
+
+    fn replace(&self, text: &mut String, found: &mut Vec<String>) {
         replace_named(&ASSIGNMENT, text, found);
         if text.contains(char::is_whitespace) {
             replace_named(&OPTION, text, found);

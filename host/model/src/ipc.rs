@@ -12,7 +12,7 @@ pub struct Ipc {
     /// Every eventfd that a watched process holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub eventfds: Vec<Eventfd>,
-    /// The futexes that threads wait for, by process and address; at most 512.
+    /// The futexes that threads wait for, by process and address; at most 8192.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub futexes: Vec<Futex>,
     /// The file locks that a watched process holds or waits for.

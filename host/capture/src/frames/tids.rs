@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use super::view::{View, span};
+use crate::proc::reader::read_record;
 
 /// Where `struct pthread` has the id: glibc (behind the head, whose size is the ABI's, and a list), then musl.
 const PLACES: &[u64] = if cfg!(target_arch = "x86_64") {
@@ -70,14 +71,14 @@ fn word(view: &mut View, pthread: u64, place: u64) -> Option<u64> {
 
 /// The state letter, behind a name that may hold anything.
 fn state(pid: i32, tid: u64) -> Option<char> {
-    let stat = std::fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    let stat = read_record(&format!("/proc/{pid}/task/{tid}/stat")).ok()?;
     let close = stat.iter().rposition(|&byte| byte == b')')?;
     stat.get(close + 2).map(|&state| char::from(state))
 }
 
 /// The id of a thread in its own PID namespace.
 fn innermost_id(pid: i32, tid: i32) -> Option<u64> {
-    let status = std::fs::read(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+    let status = read_record(&format!("/proc/{pid}/task/{tid}/status")).ok()?;
     let status = String::from_utf8_lossy(&status);
     let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     // Before Linux 4.1 it was not said.

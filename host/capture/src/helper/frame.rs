@@ -62,6 +62,18 @@ pub(crate) fn decode<T: DeserializeOwned>(payload: &[u8]) -> io::Result<T> {
     Ok(serde_json::from_slice(payload)?)
 }
 
+/// Returns `message` as a frame in postcard's format, in which bytes are bytes. Errors: longer than `LONGEST_FRAME`.
+pub(crate) fn pack(message: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut bytes = postcard::to_extend(message, vec![0; 4]).map_err(io::Error::other)?;
+    close(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Returns the message that `pack` made a frame's payload of.
+pub(crate) fn unpack<T: DeserializeOwned>(payload: &[u8]) -> io::Result<T> {
+    postcard::from_bytes(payload).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
 /// Reads the payload of one frame; for the helper, which may block. Errors: end of input, and one that is too long.
 pub(crate) fn read_payload(input: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut start = [0; 4];

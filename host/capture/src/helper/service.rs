@@ -1,4 +1,4 @@
-//! What every helper process does: it makes itself quiet and harmless, and ends with the collector.
+//! What every helper process does: it makes itself quiet, small and harmless, and ends with the collector.
 //!
 //! It kills itself, whatever it is doing, when the other end of its input closes: an orderly exit would run the ends of
 //! libraries, which may wait for what hangs. (The kernel's parent-death signal is no use here: it comes when the *thread*
@@ -16,7 +16,7 @@ use rustix::process::{self, Resource, Rlimit, getpid, getrlimit, kill_process, s
 use super::frame;
 use super::passing::Inbox;
 
-/// Makes this process quiet and harmless. `name`, of 15 bytes at most, is what `ps` and `top` call it; it may map
+/// Makes this process quiet, small and harmless. `name`, of 15 bytes at most, is what `ps` and `top` call it; it may map
 /// `most_memory` bytes, because what it reads may hold any length. Nothing here is needed for its work, so failures are
 /// ignored.
 pub(crate) fn settle(name: &CStr, most_memory: u64) {
@@ -44,6 +44,7 @@ pub(crate) fn settle(name: &CStr, most_memory: u64) {
         maximum: Some(0),
     };
     let _ = setrlimit(Resource::Core, none);
+    crate::forget_start();
 }
 
 /// Lets this process have as many descriptors as it may: it keeps one of each memory that it is handed.

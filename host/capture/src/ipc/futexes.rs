@@ -10,8 +10,8 @@ use super::survey::Survey;
 use crate::gaps::GapList;
 use crate::machine::Machine;
 
-/// More words than this are not read in one capture.
-const LIMIT: usize = 512;
+/// More words than this are not read in one capture: each is a call, and some 200 bytes of text.
+const LIMIT: usize = 8192;
 
 /// By process and address: how it is waited for, and by which threads.
 pub(super) type Waits = BTreeMap<(ProcessId, u64), (Wait, Vec<i32>)>;

@@ -25,9 +25,6 @@ const BLOCKING: [&str; 4] = ["cmdline", "environ", "maps", "smaps_rollup"];
 /// What is not read of a process whose memory blocks a reader.
 const BLOCKED: &str = "ipc/futex,ipc/maps,ipc/path,ipc/poll";
 
-/// More descriptors of one process are not asked about.
-const FILES_LIMIT: usize = 256;
-
 /// The futexes that a thread waits for at once, with their words as far as these could be read.
 type Vector = Vec<(Wait, Option<Words>)>;
 
@@ -76,16 +73,15 @@ pub(super) fn survey(
     let mut lists = Vec::new();
     for process in processes {
         let id = process.identity;
-        let mut list = GapList::of(id);
         let request = Request {
-            files: files(machine, process, &mut mounts, reader, &mut list),
+            files: files(machine, process, &mut mounts, reader),
             pipes: first.remove(&id).unwrap_or_default(),
             ..Request::of(id)
         };
         if !request.is_empty() {
             requests.push((lists.len(), request));
         }
-        lists.push((process, list));
+        lists.push((process, GapList::of(id)));
     }
     survey.memory(machine, waits, &blocked, &mut lists);
     let (places, requests): (Vec<usize>, Vec<Request>) = requests.into_iter().unzip();
@@ -308,7 +304,6 @@ fn files(
     process: &Process,
     mounts: &mut Mounts,
     reader: &mut Reader,
-    gaps: &mut GapList,
 ) -> Vec<(i32, PipeEnd)> {
     let mut files = Vec::new();
     for descriptor in &process.proc.file_descriptors {
@@ -317,13 +312,7 @@ fn files(
                 && descriptor::number(descriptor, "mnt_id").is_some_and(|mount| {
                     mounts.is_local(&machine.proc, process.pid, mount, reader)
                 }));
-        if !is_wanted {
-            continue;
-        }
-        if files.len() >= FILES_LIMIT {
-            let detail = format!("the first {FILES_LIMIT} files were asked about");
-            gaps.add(Gap::new("ipc/file", GapCode::Truncated).with_detail(detail));
-        } else if let Ok(fd) = descriptor.fd.parse() {
+        if is_wanted && let Ok(fd) = descriptor.fd.parse() {
             files.push((fd, descriptor::end(descriptor).unwrap_or(PipeEnd::Both)));
         }
     }

@@ -37,11 +37,16 @@ pub(super) fn read(
         return;
     };
     let directory = directory.as_fd();
-    if !is_same(&mut service.reader, directory, *id) {
+    let mut memory = Memory::of(*id, directory, service, sink);
+    // A process that is the same after its words were read was so before.
+    let is_same = if words.is_empty() {
+        is_same(&mut memory.service.reader, directory, *id)
+    } else {
+        read_words(&mut memory, directory, *id, words)
+    };
+    if !is_same {
         return;
     }
-    let mut memory = Memory::of(*id, directory, service, sink);
-    read_words(&mut memory, directory, *id, words);
     for wanted in arguments {
         memory.sink.say(Piece::BeginsArgument(wanted.kind));
         memory.sink.flush();
@@ -63,28 +68,27 @@ pub(super) fn read(
     sink.say(Piece::Maps(Some(mappings.map_err(Into::into))));
 }
 
-/// The call takes a PID: the words are of this process only if it is there after the reads as well.
+/// The call takes a PID: the words are of this process only if it is there after the reads. Returns whether it is.
 fn read_words(
     memory: &mut Memory<'_, '_>,
     directory: BorrowedFd<'_>,
     id: ProcessId,
     addresses: &[u64],
-) {
-    if addresses.is_empty() {
-        return;
-    }
+) -> bool {
     memory.sink.say(Piece::BeginsWords);
     memory.sink.flush();
     let read: BTreeMap<u64, _> = addresses
         .iter()
         .map(|&address| (address, memory.futex(address)))
         .collect();
-    if is_same(&mut memory.service.reader, directory, id) {
+    let is_same = is_same(&mut memory.service.reader, directory, id);
+    if is_same {
         for (address, words) in read {
             let piece = Piece::Word(address, words.map_err(Into::into));
             memory.sink.say(piece);
         }
     }
+    is_same
 }
 
 /// What is read is of the call only if the thread waits in it before and after. That file is reached through the directory
@@ -125,7 +129,7 @@ fn argument(
     };
     let file = format!("task/{}/syscall", wanted.tid);
     let reader = &mut memory.service.reader;
-    let now = reader.read(directory, &file).map(text::line)?;
+    let now = reader.read_record(directory, &file).map(text::line)?;
     if now != wanted.call {
         return Err(Errno::NOENT.into());
     }
@@ -141,6 +145,7 @@ fn up_to(memory: &mut Memory<'_, '_>, address: u64, length: usize) -> io::Result
 }
 
 fn is_same(reader: &mut Reader, directory: BorrowedFd<'_>, id: ProcessId) -> bool {
-    let stat = reader.read(directory, "stat").ok().and_then(stat::parse);
+    let stat = reader.read_record(directory, "stat");
+    let stat = stat.ok().and_then(stat::parse);
     stat.is_some_and(|stat| stat.start_time_ticks == id.start_time_ticks)
 }

@@ -38,9 +38,11 @@ const MOST_HANDED: usize = 8;
 /// How long a helper may take to end by itself.
 const ENDING: Duration = Duration::from_millis(500);
 
-/// With more jobs than this to come, answers are let gather for `GATHERING`: being woken for each costs more than they do.
+/// With more jobs than this to come, answers are let gather for `GATHERING` for each of them, about half of what a job takes: being
+/// woken for each answer costs more than the answer does.
 const FEW_JOBS: usize = 4;
-const GATHERING: Duration = Duration::from_micros(300);
+const GATHERING: Duration = Duration::from_micros(15);
+const LONGEST_GATHERING: Duration = Duration::from_millis(5);
 
 /// The helper and what is remembered of processes that blocked one.
 pub(super) struct Crew {
@@ -284,9 +286,12 @@ impl Conversation<'_> {
     /// Waits for the next answer. A helper that has something to do, and no processor to do it on, is waited for longer.
     fn wait(&mut self, left_alone: &BTreeMap<ProcessId, LeftAlone>) -> Result<Vec<u8>, Broken> {
         let began = Instant::now();
-        if self.jobs.len() - self.done > FEW_JOBS {
+        let to_come = self.jobs.len() - self.done;
+        if to_come > FEW_JOBS {
+            let jobs = u32::try_from(to_come).unwrap_or(u32::MAX);
+            let gathering = GATHERING.saturating_mul(jobs).min(LONGEST_GATHERING);
             match self.link.answer(began) {
-                Err(PipeError::TimedOut) => std::thread::sleep(GATHERING),
+                Err(PipeError::TimedOut) => std::thread::sleep(gathering),
                 other => return other.map_err(Broken::Lost),
             }
         }

@@ -45,7 +45,7 @@ pub(super) fn read(
         return;
     };
     let directory = directory.as_fd();
-    let stat = service.reader.read(directory, "stat");
+    let stat = service.reader.read_record(directory, "stat");
     let stat = stat.ok().and_then(stat::parse);
     let Some(stat) = stat.filter(|stat| stat.start_time_ticks == job.id.start_time_ticks) else {
         return;

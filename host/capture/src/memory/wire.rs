@@ -14,7 +14,7 @@ use model::ProcessId;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::helper::frame;
+pub(super) use crate::helper::frame::{pack as encode, unpack as decode};
 use crate::ipc::{Argument, ArgumentKind, ArgumentRequest, Mapping, Words};
 use crate::sight::Generation;
 
@@ -144,31 +144,16 @@ impl From<Refusal> for io::Error {
     }
 }
 
-/// Returns `request` as a frame. Errors: longer than the longest.
-pub(super) fn encode(request: &Request<&[Job]>) -> io::Result<Vec<u8>> {
-    let mut frame = postcard::to_extend(request, vec![0; 4]).map_err(io::Error::other)?;
-    frame::close(&mut frame)?;
-    Ok(frame)
-}
-
-/// Returns the request of a frame's payload.
-pub(super) fn decode(payload: &[u8]) -> io::Result<Request<Vec<Job>>> {
-    postcard::from_bytes(payload).map_err(no_message)
-}
-
 /// Returns the pieces of an answer's payload, each with the position of its job.
 pub(super) fn pieces(mut payload: &[u8]) -> io::Result<Vec<(u32, Piece)>> {
     let mut pieces = Vec::new();
     while !payload.is_empty() {
-        let (piece, rest) = postcard::take_from_bytes(payload).map_err(no_message)?;
+        let (piece, rest) = postcard::take_from_bytes(payload)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         pieces.push(piece);
         payload = rest;
     }
     Ok(pieces)
-}
-
-fn no_message(error: postcard::Error) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
 #[cfg(test)]
@@ -205,7 +190,7 @@ mod tests {
             names: vec!["MINE".to_owned()],
             proc: "/proc".into(),
         };
-        let back = decode(&encode(&request).unwrap()[4..]).unwrap();
+        let back: Request<Vec<Job>> = decode(&encode(&request).unwrap()[4..]).unwrap();
         assert_eq!(back.jobs[0].id, jobs[0].id);
         assert_eq!((back.names, back.proc), (request.names, request.proc));
     }
@@ -222,13 +207,13 @@ mod tests {
     #[test]
     fn garbage_is_an_error() {
         assert!(pieces(&[0xff; 40]).is_err());
-        assert!(decode(&[0xff; 40]).is_err());
+        assert!(decode::<Request<Vec<Job>>>(&[0xff; 40]).is_err());
     }
 
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = (pieces(&bytes), decode(&bytes));
+            let _ = (pieces(&bytes), decode::<Request<Vec<Job>>>(&bytes));
         }
     }
 }

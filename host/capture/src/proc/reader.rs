@@ -130,6 +130,18 @@ impl Reader {
     }
 }
 
+/// Returns the whole content of a file that the kernel forms in one piece, by its path: what [`Reader::read_record`] does, for who keeps
+/// no reader.
+pub(crate) fn read_record(path: &str) -> io::Result<Vec<u8>> {
+    let mut reader = Reader {
+        buffer: vec![0; 4 << 10],
+        entries: Vec::new(),
+    };
+    let length = reader.read_record(CWD, path)?.len();
+    reader.buffer.truncate(length);
+    Ok(reader.buffer)
+}
+
 /// Returns the target of the link `path` below `directory`.
 pub(crate) fn read_link(directory: BorrowedFd<'_>, path: &str) -> io::Result<OsString> {
     let target = readlinkat(directory, path, Vec::with_capacity(64))?;

@@ -238,3 +238,24 @@ proptest! {
         prop_assert!(!arguments.join(" ").contains(&secret));
     }
 }
+
+#[test]
+fn what_a_redactor_has_seen_before_it_redacts_as_if_it_had_not() {
+    let redactor = Redactor::new(&[]);
+    let texts = [
+        "train.py",
+        "token=abcdefgh",
+        "--lr",
+        "0.1",
+        "train.py",
+        "token=abcdefgh",
+    ];
+    for _ in 0..2 {
+        let mut arguments = texts.map(str::to_owned).to_vec();
+        let mut expected = arguments.clone();
+        let redactions = redactor.arguments(&mut arguments);
+        assert_eq!(redactions, Redactor::new(&[]).arguments(&mut expected));
+        assert_eq!(arguments, expected);
+        assert_eq!(arguments[5], "token=[redacted]");
+    }
+}

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use py_spy::StackTrace;
 
 use super::image::{self, Stat};
-use super::wire::{Packed, PackedFrame, PackedNumber, PackedThread};
+use super::wire::{Packed, PackedFrame, PackedNumber, PackedThread, PackedValue};
 use crate::frames::Look;
 
 /// The most frames of one process that are kept; py-spy itself stops at 4096 a thread.
@@ -63,7 +63,7 @@ pub(super) fn pack_look(
         thread: index(number.thread),
         frame: index(number.frame),
         name: number.name.clone(),
-        value: number.value.clone(),
+        value: PackedValue::of(&number.value),
     });
     (packer.packed, numbers.collect())
 }

@@ -10,7 +10,7 @@ use model::{GapCode, ProcessId};
 
 use super::reader::Reader;
 use super::wire::{self, Answer, Outcome, Request};
-use crate::helper::frame::Hello;
+use crate::helper::frame::{self, Hello};
 use crate::helper::service::{self, Said};
 
 /// The name of a helper in `ps` and `top`; 15 bytes at most.
@@ -26,7 +26,7 @@ pub fn stack_helper(input: impl AsFd + Send + 'static, mut output: impl Write) -
     service::settle(NAME, MOST_MEMORY);
     service::have_many_descriptors();
     let requests = service::listen(input, wire::decode::<Request>);
-    if wire::write(&mut output, &Hello::of(wire::PROTOCOL)).is_err() {
+    if frame::write(&mut output, &Hello::of(wire::PROTOCOL)).is_err() {
         return ExitCode::FAILURE;
     }
     let mut reader = Reader::default();
@@ -61,19 +61,15 @@ fn ask_for_memory(
 }
 
 fn answer(output: &mut impl Write, answer: &Answer) -> std::io::Result<()> {
-    match wire::encode(answer) {
-        Ok(frame) => {
-            output.write_all(&frame)?;
-            output.flush()
-        }
-        Err(error) => {
-            let outcome = Outcome::Refused {
-                code: GapCode::Failed,
-                detail: error.to_string(),
-                remedy: None,
-            };
-            let process = answer.process;
-            wire::write(output, &Answer { outcome, process })
-        }
-    }
+    let frame = wire::encode(answer).or_else(|error| {
+        let outcome = Outcome::Refused {
+            code: GapCode::Failed,
+            detail: error.to_string(),
+            remedy: None,
+        };
+        let process = answer.process;
+        wire::encode(&Answer { outcome, process })
+    });
+    output.write_all(&frame?)?;
+    output.flush()
 }

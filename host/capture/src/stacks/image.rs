@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 use model::ProcessId;
 
+use crate::proc::reader::read_record;
+
 /// The parts of `/proc/PID/stat` that stack reading needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stat {
@@ -78,14 +80,14 @@ impl Image {
 
 /// Reads `/proc/PID/stat`.
 pub(super) fn stat(pid: i32) -> io::Result<Stat> {
-    let bytes = std::fs::read(format!("/proc/{pid}/stat"))?;
+    let bytes = read_record(&format!("/proc/{pid}/stat"))?;
     parse_stat(&bytes)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "stat does not parse"))
 }
 
 /// Returns the state letter of a thread when its name holds a line break, which py-spy does not read correctly.
 pub(super) fn state_under_odd_name(pid: i32, tid: u64) -> Option<char> {
-    let bytes = std::fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    let bytes = read_record(&format!("/proc/{pid}/task/{tid}/stat")).ok()?;
     let close = bytes.iter().rposition(|&byte| byte == b')')?;
     bytes[..close].contains(&b'\n').then_some(())?;
     parse_stat(&bytes).map(|stat| stat.state)

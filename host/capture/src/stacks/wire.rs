@@ -1,4 +1,4 @@
-//! What the collector and a stack helper say to each other: frames of four bytes of length (little endian) and JSON.
+//! What the collector and a stack helper say to each other, after `Hello` in postcard's format.
 //!
 //! helper: `Hello`; then, per `Request` of the collector, one `Answer` a process in the order of the request, each
 //! sent as soon as it is known, so that what was done before a deadline is kept. Before it the helper may say `NeedsMemory`,
@@ -6,11 +6,12 @@
 
 use model::{Frame, GapCode, ProcessId, SharedFrame, StackSourceName, Step, Trace};
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
 
-pub(super) use crate::helper::frame::{decode, encode, write};
+pub(super) use crate::helper::frame::{pack as encode, unpack as decode};
 
 /// The version of this protocol.
-pub(super) const PROTOCOL: u32 = 4;
+pub(super) const PROTOCOL: u32 = 5;
 
 /// Processes to read.
 #[derive(Debug, Serialize, Deserialize)]
@@ -108,7 +109,36 @@ pub(super) struct PackedNumber {
     /// The name of the variable.
     pub(super) name: String,
     /// What it holds.
-    pub(super) value: serde_json::Number,
+    pub(super) value: PackedValue,
+}
+
+/// A `Number` in a shape whose reader need not ask what comes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum PackedValue {
+    /// An integer below 2^63.
+    Integer(i64),
+    /// An integer from 2^63 on.
+    Large(u64),
+    /// A float; finite, as JSON has no other.
+    Float(f64),
+}
+
+impl PackedValue {
+    /// Returns `number` in this shape.
+    pub(super) fn of(number: &Number) -> Self {
+        let integer = number.as_i64().map(Self::Integer);
+        let integer = integer.or_else(|| number.as_u64().map(Self::Large));
+        let value = integer.or_else(|| number.as_f64().map(Self::Float));
+        value.expect("a number is an integer or a float")
+    }
+
+    fn unpack(self) -> Option<Number> {
+        match self {
+            Self::Integer(value) => Some(value.into()),
+            Self::Large(value) => Some(value.into()),
+            Self::Float(value) => Number::from_f64(value),
+        }
+    }
 }
 
 impl PackedNumber {
@@ -122,7 +152,7 @@ impl PackedNumber {
             line: frame.line,
             name: self.name,
             thread_id: thread.os_thread_id,
-            value: self.value,
+            value: self.value.unpack()?,
         })
     }
 }
@@ -205,9 +235,7 @@ mod tests {
             },
             process,
         };
-        let mut bytes = Vec::new();
-        write(&mut bytes, &answer).unwrap();
-        let back: Answer = decode(&bytes[4..]).unwrap();
+        let back: Answer = decode(&encode(&answer).unwrap()[4..]).unwrap();
         let Outcome::Traces {
             stacks: packed,
             source: StackSourceName::Own,
@@ -243,11 +271,24 @@ mod tests {
             thread: 0,
             frame: 1,
             name: "i".into(),
-            value: 5.into(),
+            value: PackedValue::Integer(5),
         };
         let step = number.clone().unpack(&traces).unwrap();
         assert_eq!((step.function.as_str(), step.line), ("step", 42));
         number.frame = 2;
         assert_eq!(number.unpack(&traces), None);
+    }
+
+    #[test]
+    fn every_number_that_a_frame_can_hold_comes_back_as_it_was() {
+        let integers = [i64::MIN, -1, 0, i64::MAX].map(Number::from);
+        let large = [u64::MAX, 1 << 63].map(Number::from);
+        let floats = [0.5, -0.0, 1e300].map(|value| Number::from_f64(value).unwrap());
+        for number in integers.into_iter().chain(large).chain(floats) {
+            let value = PackedValue::of(&number);
+            let back: PackedValue = decode(&encode(&value).unwrap()[4..]).unwrap();
+            assert_eq!(back.unpack(), Some(number));
+        }
+        assert_eq!(PackedValue::Float(f64::NAN).unpack(), None);
     }
 }

@@ -129,8 +129,8 @@ impl Probed {
     }
 
     fn is_same(&mut self, target: &Target<'_>) -> bool {
-        let stat = self.reader.read(target.directory, "stat").ok();
-        let stat = stat.and_then(stat::parse);
+        let stat = self.reader.read_record(target.directory, "stat");
+        let stat = stat.ok().and_then(stat::parse);
         stat.is_some_and(|stat| stat.start_time_ticks == target.id.start_time_ticks)
     }
 }

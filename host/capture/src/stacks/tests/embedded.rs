@@ -1,5 +1,6 @@
 //! The py-spy library in helper processes, on real interpreters.
 
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
@@ -202,7 +203,7 @@ fn a_helper_ends_with_its_collector_even_in_the_middle_of_a_read() {
         processes: vec![hanging.id],
     };
     let mut input = helper.stdin.take().unwrap();
-    wire::write(&mut input, &request).unwrap();
+    input.write_all(&wire::encode(&request).unwrap()).unwrap();
     drop(input);
     let status = eventually("the helper ends", || helper.try_wait().unwrap());
     assert_eq!(status.signal(), Some(9), "it kills itself");
