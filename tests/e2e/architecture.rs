@@ -36,7 +36,7 @@ const OWNED: [(&str, &[&str]); 21] = [
     ("anyhow", &["taskscope"]),
     ("bytesize", &["taskscope"]),
     ("clap", &["taskscope"]),
-    ("flate2", &["taskscope-store"]),
+    ("flate2", &["taskscope-store", "taskscope-plugin"]),
     ("jiff", &["taskscope-model", "taskscope"]),
     ("libc", &["taskscope-capture"]),
     ("nix", &["taskscope-supervise", "taskscope-capture"]),
