@@ -18,7 +18,7 @@ use crate::session::Opening;
 const TURN_GRACE: Duration = Duration::from_secs(2);
 /// And how long where the task lives on and nobody waits for its exit: the last snapshot is worth more than a quick end.
 const STOP_GRACE: Duration = Duration::from_secs(10);
-/// How long the last writes may take once the task has ended.
+/// How long the last writes, and sinks beside them, may take once the task has ended.
 const CLOSE_GRACE: Duration = Duration::from_secs(3);
 
 /// What the collector is asked.
@@ -99,7 +99,11 @@ pub(crate) async fn collect(
             schedule.advance(Instant::now(), ledger.interval());
         }
     }
-    line.writer.close(CLOSE_GRACE).await
+    let (summary, ()) = tokio::join!(
+        line.writer.close(CLOSE_GRACE),
+        line.sinks.close(CLOSE_GRACE)
+    );
+    summary
 }
 
 /// Runs one turn to its end while taking requests, and books it; returns the request to end, if it came. From then on the

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(test)]
 pub(crate) use file::parse;
 pub(crate) use file::{Loaded, load};
-pub(crate) use plugins::{EnricherEntry, PluginSettings, SinkEntry};
+pub(crate) use plugins::{EnricherEntry, Mode, PluginSettings, SinkPermissions, SinkSettings};
 pub(crate) use values::{Allowance, Pattern, Share, Size, Span};
 
 /// All settings, as in `collector.toml`.
@@ -23,7 +23,7 @@ pub(crate) struct Settings {
     pub(crate) store: StoreSettings,
     pub(crate) plugins: PluginSettings,
     pub(crate) enricher: Vec<EnricherEntry>,
-    pub(crate) sink: Vec<SinkEntry>,
+    pub(crate) sink: Vec<SinkSettings>,
 }
 
 /// `[task]`

@@ -11,7 +11,7 @@ use crate::config::{CaptureSettings, EnricherEntry, Loaded};
 use crate::environment;
 
 /// What `wasm` of a built-in plugin begins with.
-const BUILTIN: &str = "builtin:";
+pub(crate) const BUILTIN: &str = "builtin:";
 
 /// Returns the enrichers that the settings ask for: those that are built in, and the entries, which add to them or, with
 /// the same name, replace them.
@@ -90,15 +90,22 @@ fn config_json(
     builtin: Option<&str>,
     capture: &CaptureSettings,
 ) -> anyhow::Result<String> {
-    let mut config: BTreeMap<String, serde_json::Value> = BTreeMap::new();
+    let mut config = BTreeMap::new();
     if builtin == Some("focus-files") {
         let files = serde_json::to_value(&capture.focus_files)?;
         config.insert("focus-files".to_owned(), files);
     }
-    for (key, value) in entry.config.iter().flatten() {
-        config.insert(key.clone(), serde_json::to_value(value)?);
-    }
+    config.append(&mut config_of(entry.config.as_ref())?);
     Ok(serde_json::to_string(&config)?)
+}
+
+/// The `config` of an entry as JSON values.
+pub(crate) fn config_of(
+    config: Option<&BTreeMap<String, toml::Value>>,
+) -> anyhow::Result<BTreeMap<String, serde_json::Value>> {
+    let values = config.into_iter().flatten();
+    let values = values.map(|(key, value)| Ok((key.clone(), serde_json::to_value(value)?)));
+    values.collect()
 }
 
 /// Returns what compiles plugins: our own binary, in a process that `helpers` knows.

@@ -16,6 +16,7 @@ mod page;
 mod pipeline;
 mod root;
 mod session;
+mod sinks;
 mod ui;
 
 use std::process::ExitCode;

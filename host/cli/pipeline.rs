@@ -1,4 +1,4 @@
-//! The line, once: look, ask the plugins, keep. Only here do two stages meet in one function.
+//! The line, once: look, ask the plugins, keep, give to the sinks. Only here do two stages meet in one function.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use capture::{Machine, Moment, Options, Scope};
 use model::{Gap, GapCode, Snapshot, SnapshotId, Spending, Trigger};
-use plugin::Plugins;
+use plugin::{Plugins, Sinks};
 use store::{Fate, Writer};
 
 use crate::clock::Clock;
@@ -19,6 +19,7 @@ pub(crate) struct Line {
     /// What looks; shared with the thread that does the blocking reads.
     pub(crate) eye: Arc<Mutex<Eye>>,
     pub(crate) plugins: Plugins,
+    pub(crate) sinks: Sinks,
     pub(crate) writer: Writer,
     pub(crate) task: model::Task,
     pub(crate) clock: Clock,
@@ -50,7 +51,7 @@ pub(crate) struct Kept {
 }
 
 impl Line {
-    /// One turn of the loop: look, ask the plugins, keep.
+    /// One turn of the loop: look, ask the plugins, keep, give to the sinks.
     pub(crate) async fn turn(&mut self, cause: Cause) -> anyhow::Result<Kept> {
         let snapshot = look(&self.eye, cause, self.clock).await?;
         self.keep(snapshot).await
@@ -59,10 +60,13 @@ impl Line {
     /// The second half of a turn, for a snapshot that was taken before the store was open.
     pub(crate) async fn keep(&mut self, mut snapshot: Snapshot) -> anyhow::Result<Kept> {
         snapshot.number(self.task.clone(), self.writer.next_sequence());
-        let snapshot = self.plugins.enrich(snapshot, PATIENCE).await;
+        let mut snapshot = self.plugins.enrich(snapshot, PATIENCE).await;
+        snapshot.plugins.extend(self.sinks.outcomes());
         let written = self.writer.write(&snapshot, self.clock.now()).await;
+        let id = snapshot.capture.id;
+        self.sinks.offer(snapshot);
         Ok(Kept {
-            id: snapshot.capture.id,
+            id,
             written_bytes: (written.fate != Fate::Lost).then_some(written.size_bytes),
         })
     }

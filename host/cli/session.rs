@@ -9,9 +9,9 @@ use anyhow::Context;
 use capture::{GpuSettings, HelperProgram, Machine, Options, Scope, StackSettings, StackSource};
 use helper::Register;
 use model::{Detail, ProcessId, Task};
-use plugin::{About, Plugins};
+use plugin::{About, Plugins, Sinks, StorageRequest};
 use store::{Location, Place, SpoolSettings, Store, Summary, Writer};
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{self, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -26,6 +26,7 @@ use crate::ledger::{Ledger, Pace};
 use crate::names::Names;
 use crate::outcome::Refusal;
 use crate::pipeline::{Eye, Line};
+use crate::sinks;
 
 /// How long finding a free attempt may take before 0 is taken.
 const OPEN_DEADLINE: Duration = Duration::from_secs(5);
@@ -57,7 +58,8 @@ impl Session {
         let names = Names::of(args.name.as_deref(), name, program, now)?;
         let location = crate::root::location(args.store.as_deref(), &loaded)?;
         let pace = pace(args, &loaded);
-        enrichers(&loaded).context(Refusal::Settings)?;
+        let chosen = enrichers(&loaded).context(Refusal::Settings)?;
+        sinks::sinks(&loaded, &chosen).context(Refusal::Settings)?;
         Ok(Self {
             names,
             location,
@@ -99,14 +101,27 @@ impl Session {
 
     /// Returns the plugins, which begin to load. `helpers` is where the machine that is looked at knows processes of ours.
     pub(crate) fn plugins(&self, helpers: Register) -> Plugins {
-        let about = About {
+        // Checked when the session was made.
+        let entries = enrichers(&self.loaded).unwrap_or_default();
+        Plugins::load(entries, self.about(), compiler(&self.loaded, helpers))
+    }
+
+    /// Returns the sinks, which begin to load, and what they ask of the store.
+    pub(crate) fn sinks(&self, helpers: Register) -> (Sinks, mpsc::Receiver<StorageRequest>) {
+        let enrichers = enrichers(&self.loaded).unwrap_or_default();
+        // Checked when the session was made.
+        let chosen = sinks::sinks(&self.loaded, &enrichers).ok();
+        let (entries, requests) = chosen.unwrap_or_else(|| (Vec::new(), mpsc::channel(1).1));
+        let sinks = Sinks::load(entries, self.about(), compiler(&self.loaded, helpers));
+        (sinks, requests)
+    }
+
+    fn about(&self) -> About {
+        About {
             task: self.names.path.to_string(),
             node: self.names.node.clone(),
             host_version: env!("CARGO_PKG_VERSION").to_owned(),
-        };
-        // Checked when the session was made.
-        let entries = enrichers(&self.loaded).unwrap_or_default();
-        Plugins::load(entries, about, compiler(&self.loaded, helpers))
+        }
     }
 
     fn task(&self, attempt: u32) -> Task {
@@ -163,7 +178,7 @@ impl Session {
     }
 
     /// Opens the store and finds the attempt; trouble is a warning, and snapshots go to the spool.
-    pub(crate) async fn writer(&self) -> (Writer, Task) {
+    pub(crate) async fn writer(&self) -> (Writer, Task, Option<Store>) {
         let store = Store::open(&self.location)
             .inspect_err(|error| {
                 warn!("The store cannot be opened; snapshots go to the spool: {error}.");
@@ -189,10 +204,14 @@ impl Session {
             node: task.node.clone(),
         };
         let focus_files = self.loaded.settings.capture.focus_files.clone();
-        (
-            Writer::open(store, place, task.clone(), focus_files, self.spool()).await,
-            task,
-        )
+        let writer = Writer::open(
+            store.clone(),
+            place,
+            task.clone(),
+            focus_files,
+            self.spool(),
+        );
+        (writer.await, task, store)
     }
 }
 
@@ -274,6 +293,9 @@ pub(crate) fn machine(look: &LookArgs, loaded: &Loaded) -> Machine {
 pub(crate) struct Opening {
     pub(crate) eye: Arc<Mutex<Eye>>,
     pub(crate) plugins: Plugins,
+    pub(crate) sinks: Sinks,
+    /// What sinks ask of the store.
+    pub(crate) requests: mpsc::Receiver<StorageRequest>,
     pub(crate) session: Session,
     pub(crate) clock: Clock,
 }
@@ -281,10 +303,12 @@ pub(crate) struct Opening {
 impl Opening {
     /// Opens the store.
     pub(crate) async fn open(self) -> Line {
-        let (writer, task) = self.session.writer().await;
+        let (writer, task, store) = self.session.writer().await;
+        tokio::spawn(sinks::serve(self.requests, store, task.clone()));
         Line {
             eye: self.eye,
             plugins: self.plugins,
+            sinks: self.sinks,
             writer,
             task,
             clock: self.clock,
@@ -317,9 +341,12 @@ impl Collector {
             let meter = eye.machine.meter();
             let ledger = Ledger::new(session.pace.clone(), meter, Instant::now());
             let plugins = session.plugins(eye.machine.helpers());
+            let (sinks, requests) = session.sinks(eye.machine.helpers());
             let opening = Opening {
                 eye: Arc::new(Mutex::new(eye)),
                 plugins,
+                sinks,
+                requests,
                 session,
                 clock,
             };

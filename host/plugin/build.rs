@@ -15,7 +15,14 @@ const TARGET: &str = "wasm32-wasip2";
 const SHOWN_LINES: usize = 40;
 const PREBUILT: &str = "TASKSCOPE_PLUGINS_DIR";
 /// Library names of the plugins' workspace; each becomes the environment variable `PLUGIN_<NAME>` of the crate.
-const PLUGINS: [&str; 4] = ["focus_files", "process_tags", "torchrun_ranks", "testing"];
+const PLUGINS: [&str; 6] = [
+    "focus_files",
+    "process_tags",
+    "torchrun_ranks",
+    "webhook",
+    "testing",
+    "testing_sink",
+];
 
 fn main() -> ExitCode {
     match components() {

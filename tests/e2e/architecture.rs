@@ -32,12 +32,12 @@ const OURS: [(&str, &[&str]); 8] = [
 ];
 
 /// Dependencies that have an owner, and who else may name them.
-const OWNED: [(&str, &[&str]); 22] = [
+const OWNED: [(&str, &[&str]); 23] = [
     ("anyhow", &["taskscope"]),
     ("bytesize", &["taskscope"]),
     ("clap", &["taskscope"]),
     ("fast-glob", &["taskscope-capture"]),
-    ("flate2", &["taskscope-store"]),
+    ("flate2", &["taskscope-store", "taskscope-plugin"]),
     ("futures-core", &["taskscope-store"]),
     ("jiff", &["taskscope-model", "taskscope"]),
     ("libc", &["taskscope-capture"]),

@@ -19,5 +19,6 @@ mod plugins;
 mod read;
 mod run;
 mod settings;
+mod sinks;
 mod support;
 mod unprivileged;

@@ -48,14 +48,18 @@ pub(crate) fn sandbox() -> Sandbox {
     bare_sandbox()
 }
 
-/// Watches a task until every plugin has answered, the misbehaving one among them where it can be reached.
+/// Watches a task until every plugin has answered and every sink can be called, those for tests among them where they
+/// can be reached.
 pub(crate) fn wait_for_plugins(sandbox: &Sandbox) {
     if misbehaving().exists() {
-        let entry = format!(
-            "[[enricher]]\nname = \"fine\"\nwasm = \"{}\"\n",
-            misbehaving().display()
+        let entries = format!(
+            "[[enricher]]\nname = \"fine\"\nwasm = \"{}\"\n[[sink]]\nname = \"sink\"\nwasm = \"{}\"\n\
+             [[sink]]\nname = \"webhook\"\nconfig = {{ url = \"http://127.0.0.1:9\", severity = \"error\" }}\n\
+             permissions = {{ http = [\"http://127.0.0.1:9\"] }}\n",
+            misbehaving().display(),
+            testing_sink().display()
         );
-        sandbox.write("collector.toml", &entry);
+        sandbox.write("collector.toml", &entries);
     }
     let task = "while [ ! -e stop ]; do sleep 0.05; done";
     let running = sandbox.spawn(["run", "--interval", "200ms", "--", "sh", "-c", task]);
@@ -75,6 +79,11 @@ pub(crate) fn misbehaving() -> PathBuf {
     let program = Path::new(env!("CARGO_BIN_EXE_taskscope"));
     let target = program.ancestors().nth(2).unwrap();
     target.join("plugins/wasm32-wasip2/release/testing.wasm")
+}
+
+/// The sink that does what its settings say.
+pub(crate) fn testing_sink() -> PathBuf {
+    misbehaving().with_file_name("testing_sink.wasm")
 }
 
 /// Where plugins are kept, compiled, once there was a [`sandbox`].

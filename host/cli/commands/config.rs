@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use helper::Register;
-use plugin::{About, Plugins};
+use plugin::{About, Plugins, Sinks};
 
 use crate::commands::World;
 use crate::config::{self, Loaded};
@@ -13,6 +13,7 @@ use crate::enrichers::{compiler, enrichers};
 use crate::outcome::{Outcome, Refusal};
 use crate::page::table;
 use crate::session::LOAD_DEADLINE;
+use crate::sinks;
 use crate::ui;
 
 /// Check the settings, or show each with its value and where it came from
@@ -52,6 +53,7 @@ pub(crate) fn run(args: &ConfigArgs, world: &World) -> anyhow::Result<Outcome> {
 fn check(loaded: &Loaded) -> anyhow::Result<Outcome> {
     crate::root::location(None, loaded)?;
     let entries = enrichers(loaded).context(Refusal::Settings)?;
+    let (sinks, _requests) = sinks::sinks(loaded, &entries).context(Refusal::Settings)?;
     let about = About {
         task: "check".to_owned(),
         node: "check".to_owned(),
@@ -61,10 +63,12 @@ fn check(loaded: &Loaded) -> anyhow::Result<Outcome> {
         .enable_all()
         .build()?;
     let compiler = compiler(loaded, Register::default());
-    let mut plugins = Plugins::load(entries, about, compiler);
-    let loaded_plugins = runtime.block_on(plugins.ready(LOAD_DEADLINE));
+    let mut plugins = Plugins::load(entries, about.clone(), compiler.clone());
+    let sinks = Sinks::load(sinks, about, compiler);
+    let mut ready = runtime.block_on(plugins.ready(LOAD_DEADLINE));
+    ready.extend(runtime.block_on(sinks.ready(LOAD_DEADLINE)));
     let mut outcome = Outcome::Well;
-    for (instance, result) in loaded_plugins {
+    for (instance, result) in ready {
         match result {
             Ok(description) => ui::say(&format!(
                 "plugin {instance}: {} {}",

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 use model::Trigger;
+use plugin::Sinks;
 
 use crate::args::{LookArgs, WatchArgs};
 use crate::commands::World;
@@ -79,11 +80,12 @@ pub(crate) fn run(args: &SnapshotArgs, world: &World) -> anyhow::Result<Outcome>
             ui::data(&text)?;
             return Ok(Outcome::Well);
         }
-        let (writer, task) = session.writer().await;
+        let (writer, task, _) = session.writer().await;
         let eye = std::sync::Arc::new(std::sync::Mutex::new(eye));
         let mut line = Line {
             eye,
             plugins,
+            sinks: Sinks::default(), // of what is watched, not of what is asked for once
             writer,
             task,
             clock: world.clock,

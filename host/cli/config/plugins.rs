@@ -68,7 +68,7 @@ impl EnricherEntry {
 /// `[[sink]]`
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct SinkEntry {
+pub(crate) struct SinkSettings {
     pub(crate) name: String,
     #[serde(default)]
     pub(crate) wasm: Option<String>,

@@ -45,7 +45,7 @@ pub use ipc::{
 pub use machine::{Cgroup, Filesystem, MachineFacts, SharedMemory};
 pub use mount::{Mount, MountPurpose};
 pub use namespaces::NamespaceSet;
-pub use plugin_outcome::{OutcomeKind, PluginOutcome};
+pub use plugin_outcome::{OutcomeKind, PluginOutcome, SinkTally};
 pub use pressure::{Pressure, Stall};
 pub use process::{
     CutText, EnvironmentSource, FileDescriptor, MemoryFacts, ProcFacts, Process, Redaction,

@@ -36,7 +36,7 @@ pub struct PluginOutcome {
     pub duration_us: Option<u64>,
     /// Findings that were taken.
     pub findings: u32,
-    /// The instance: the name of its `[[enricher]]` entry.
+    /// The instance: the name of its `[[enricher]]` or `[[sink]]` entry.
     pub instance: String,
     /// Linear memory after the call, bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,7 +46,26 @@ pub struct PluginOutcome {
     pub message: Option<String>,
     /// How it ended.
     pub outcome: OutcomeKind,
+    /// Of a sink: what became of the snapshots before this one. The outcome is that of its last call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sink: Option<SinkTally>,
     /// The version that the plugin says it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+}
+
+/// What became of the snapshots that a sink was given since the collector's start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SinkTally {
+    /// Messages that it says went out.
+    pub delivered: u64,
+    /// Snapshots that were dropped: refused, after two crashes, or because its queue was full.
+    pub dropped: u64,
+    /// Why the last one was dropped, in words; absent where none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_dropped: Option<String>,
+    /// Snapshots that wait for it or are with it now.
+    pub queued: u32,
+    /// Snapshots that it has dealt with, whether there was something to send or not.
+    pub snapshots: u64,
 }

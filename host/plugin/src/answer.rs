@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use model::{Annotation, Finding, ProcessId, Target, Value};
 
-use crate::bindings::exports::taskscope::plugin::enrich::Enrichment;
+use crate::bindings::enricher::exports::taskscope::plugin::enrich::Enrichment;
 use crate::bindings::taskscope::plugin::types as wit;
 use crate::convert;
 use crate::document::{Document, split_part};

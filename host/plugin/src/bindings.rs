@@ -1,11 +1,27 @@
-//! What `bindgen!` makes of `wit/`, and nothing else. What both worlds import is made once, with the first.
+//! What `bindgen!` makes of `wit/`, and nothing else. What all worlds share is made once, with `base`.
 
 wasmtime::component::bindgen!({
-    world: "enricher",
+    world: "base",
     path: "../../wit",
     exports: { default: async },
     additional_derives: [PartialEq],
 });
+
+/// The world `enricher`.
+pub(crate) mod enricher {
+    wasmtime::component::bindgen!({
+        world: "enricher",
+        path: "../../wit",
+        exports: { default: async },
+        additional_derives: [PartialEq],
+        with: {
+            "taskscope:plugin/log": crate::bindings::taskscope::plugin::log,
+            "taskscope:plugin/snapshot": crate::bindings::taskscope::plugin::snapshot,
+            "taskscope:plugin/state": crate::bindings::taskscope::plugin::state,
+            "taskscope:plugin/types": crate::bindings::taskscope::plugin::types,
+        },
+    });
+}
 
 /// The world `sink`.
 pub(crate) mod sink {

@@ -1,11 +1,15 @@
 //! The snapshot as plugins see it: together with what earlier ones said, and without what is not granted.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use bytes::Bytes;
 use model::{Annotation, Finding, ProcessId, Snapshot, StackTable};
 use serde_json::Value;
 
+use crate::bindings::taskscope::plugin::snapshot::Encoding;
+use crate::bindings::taskscope::plugin::types::Error;
+use crate::encode;
 use crate::grants::Grants;
 
 /// A snapshot and what the plugins of this turn added so far.
@@ -14,6 +18,8 @@ pub(crate) struct Document {
     pub(crate) added_annotations: Vec<Annotation>,
     pub(crate) added_findings: Vec<Finding>,
     pub(crate) snapshot: Arc<Snapshot>,
+    /// Once it is finished: what was encoded of it, by how, and for whom.
+    encoded: Arc<Mutex<Vec<(Encoding, Grants, Bytes)>>>,
     stacks: OnceLock<StackTable>,
     threads: OnceLock<ThreadStacks>,
 }
@@ -35,6 +41,7 @@ impl Document {
             added_annotations: Vec::new(),
             added_findings: Vec::new(),
             snapshot,
+            encoded: Arc::default(),
             stacks: OnceLock::new(),
             threads: OnceLock::new(),
         }
@@ -91,6 +98,25 @@ impl Document {
             grants.filter(&mut process.distributed_environment);
         }
         snapshot
+    }
+
+    /// The whole snapshot, encoded.
+    pub(crate) fn encode(&self, how: Encoding, grants: &Grants) -> Result<Vec<u8>, Error> {
+        encode::encode(self.whole(grants), how)
+    }
+
+    /// The whole snapshot, encoded once for all that may see the same of it. Nothing may be added to it any more.
+    pub(crate) fn encode_once(&self, how: Encoding, grants: &Grants) -> Result<Bytes, Error> {
+        let mut encoded = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = encoded
+            .iter()
+            .find(|(other, to, _)| *other == how && to == grants);
+        if let Some((_, _, bytes)) = known {
+            return Ok(bytes.clone());
+        }
+        let bytes = Bytes::from(self.encode(how, grants)?);
+        encoded.push((how, grants.clone(), bytes.clone()));
+        Ok(bytes)
     }
 
     /// The value at an RFC 6901 pointer into [`Document::whole`], without building more than the part it is in.

@@ -30,7 +30,7 @@ pub(crate) fn engine() -> wasmtime::Result<wasmtime::Engine> {
     wasmtime::Engine::new(&config)
 }
 
-/// Returns what guests may import: WASI 0.2 without anything behind it, and our own interfaces.
+/// Returns what guests of both worlds may import: WASI 0.2 without anything behind it, and our own interfaces.
 pub(crate) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
     // Never the variant for synchronous hosts: it panics inside tokio.
@@ -50,12 +50,17 @@ struct Shared {
     phase: Mutex<Phase>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    #[default]
-    Idle,
-    Running,
+    /// So many calls are under way.
+    Running(usize),
     Closed,
+}
+
+impl Default for Phase {
+    fn default() -> Self {
+        Self::Running(0)
+    }
 }
 
 /// The epoch advances as long as this lives.
@@ -75,26 +80,33 @@ impl Ticker {
 
     /// Lets it tick until the returned value is dropped.
     pub(crate) fn run(&self) -> Ticking<'_> {
-        self.0.set(Phase::Running);
+        self.0.change(|phase| match phase {
+            Phase::Running(calls) => Phase::Running(calls + 1),
+            Phase::Closed => Phase::Closed,
+        });
         Ticking(&self.0)
     }
 }
 
 impl Drop for Ticker {
     fn drop(&mut self) {
-        self.0.set(Phase::Closed);
+        self.0.change(|_| Phase::Closed);
     }
 }
 
 impl Drop for Ticking<'_> {
     fn drop(&mut self) {
-        self.0.set(Phase::Idle);
+        self.0.change(|phase| match phase {
+            Phase::Running(calls) => Phase::Running(calls.saturating_sub(1)),
+            Phase::Closed => Phase::Closed,
+        });
     }
 }
 
 impl Shared {
-    fn set(&self, phase: Phase) {
-        *self.phase() = phase;
+    fn change(&self, change: impl FnOnce(Phase) -> Phase) {
+        let mut phase = self.phase();
+        *phase = change(*phase);
         self.changed.notify_all();
     }
 
@@ -107,11 +119,11 @@ impl Shared {
         loop {
             phase = match *phase {
                 Phase::Closed => return,
-                Phase::Idle => self
+                Phase::Running(0) => self
                     .changed
                     .wait(phase)
                     .unwrap_or_else(PoisonError::into_inner),
-                Phase::Running => {
+                Phase::Running(_) => {
                     let waited = self.changed.wait_timeout(phase, TICK);
                     if let Some(engine) = engine.upgrade() {
                         engine.increment_epoch();

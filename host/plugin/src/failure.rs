@@ -41,6 +41,15 @@ impl Failure {
         }
     }
 
+    /// The settings do not do; the plugin was not asked.
+    pub(crate) fn settings(message: String) -> Self {
+        Self {
+            kind: OutcomeKind::ConfigRefused,
+            message,
+            then: Then::Disable,
+        }
+    }
+
     /// The call took longer than `deadline`.
     pub(crate) fn out_of_time(deadline: Duration) -> Self {
         let message = format!("no answer within {deadline:?}");

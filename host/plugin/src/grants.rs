@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Names of environment variables; a trailing `*` makes a prefix. Nothing is granted by default.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Grants(Vec<String>);
 
 impl Grants {

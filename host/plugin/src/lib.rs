@@ -14,6 +14,7 @@ mod compile;
 mod compiler;
 mod convert;
 mod document;
+mod encode;
 mod engine;
 mod entry;
 mod failure;
@@ -25,13 +26,19 @@ mod load;
 mod plugin;
 mod plugins;
 mod report;
+mod sink;
 mod source;
 mod text;
 mod words;
 mod worker;
+mod world;
 
-pub use builtin::builtins;
+pub use builtin::{builtin_sinks, builtins};
 pub use compile::compile_plugin;
 pub use compiler::{CompileLimits, Compiler};
 pub use entry::{About, ComponentSource, Description, Entry};
 pub use plugins::{Hurry, Plugins};
+pub use sink::{
+    Access, Directory, HttpGrant, ParseGrantError, Reply, Secret, SinkEntry, SinkGrants, Sinks,
+    Storage, StorageError, StorageRequest,
+};

@@ -28,6 +28,24 @@ pub(crate) const STATE_BYTES: usize = 1 << 20;
 pub(crate) const CALLS: u32 = 1_000;
 /// Handles that a guest may hold.
 pub(crate) const HANDLES: usize = 1_024;
+/// Snapshots that may wait for one sink; each may be as large as the task is.
+pub(crate) const QUEUE: usize = 8;
+/// Requests of one call.
+pub(crate) const REQUESTS: u32 = 64;
+/// Bytes of a URL.
+pub(crate) const URL_BYTES: usize = 8 << 10;
+/// Headers of a request.
+pub(crate) const HEADERS: usize = 64;
+/// Bytes of the headers of a request.
+pub(crate) const HEADER_BYTES: usize = 32 << 10;
+/// Bytes of the headers of an answer.
+pub(crate) const ANSWERED_HEADER_BYTES: usize = 64 << 10;
+/// Bytes of the body of an answer.
+pub(crate) const ANSWER_BYTES: usize = 1 << 20;
+/// Bytes of an object that a sink may read.
+pub(crate) const OBJECT_BYTES: u64 = 8 << 20;
+/// Paths that a sink may list.
+pub(crate) const PATHS: usize = 10_000;
 /// The longest rest that a plugin may ask for.
 pub(crate) const LONGEST_REST: Duration = Duration::from_mins(5);
 /// How long a plugin rests that failed so often in a row.

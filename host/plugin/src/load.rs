@@ -7,15 +7,15 @@ use std::path::Path;
 use std::time::Instant;
 
 use wasmtime::Engine;
-use wasmtime::component::{Component, Linker};
+use wasmtime::component::{Component, InstancePre, Linker};
 
-use crate::bindings::EnricherPre;
 use crate::cache::{self, Cache, Unfinished};
 use crate::compiler::{CompileError, Compiler};
 use crate::entry::{ComponentSource, Entry};
 use crate::guest::Guest;
 use crate::source::{Digest, Source, StableHasher, hexadecimal};
 use crate::text::one_line;
+use crate::world::World;
 use crate::{builtin, limits};
 
 /// The part of the package's version that has to agree.
@@ -24,7 +24,7 @@ const LINE: &str = "taskscope:plugin/plugin@0.1.";
 /// Why a component cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
-    #[error("there is no built-in plugin `{name}`; built in: {}", builtin::builtins().join(", "))]
+    #[error("there is no built-in plugin `{name}`; built in: {}", builtin::all().join(", "))]
     NoBuiltin { name: String },
     #[error("{path}: {source}")]
     Read {
@@ -43,8 +43,8 @@ pub(crate) enum LoadError {
     Unusable { reason: String },
     #[error("it was built for another taskscope ({found}); this one serves taskscope:plugin@0.1")]
     OtherLine { found: String },
-    #[error("it does not fit the world `enricher` of taskscope:plugin@0.1: {reason}")]
-    OtherWorld { reason: String },
+    #[error("it does not fit the world `{world}` of taskscope:plugin@0.1: {reason}")]
+    OtherWorld { reason: String, world: &'static str },
 }
 
 impl LoadError {
@@ -64,8 +64,16 @@ pub(crate) struct Loader {
     closing: PipeReader,
     compiler: Compiler,
     engine: Engine,
+    fit: Fit,
     linker: Linker<Guest>,
     slots: Vec<Slot>,
+}
+
+/// The world that components have to fit, and what tells whether one does.
+#[derive(Clone, Copy)]
+struct Fit {
+    check: fn(&InstancePre<Guest>) -> wasmtime::Result<()>,
+    world: &'static str,
 }
 
 /// One entry and what is known of its component.
@@ -83,11 +91,11 @@ struct Slot {
 type Stamp = (u64, u64, i128);
 
 /// What loading gave: a component that fits.
-pub(crate) type Loaded = Result<EnricherPre<Guest>, String>;
+pub(crate) type Loaded = Result<InstancePre<Guest>, String>;
 
 impl Loader {
-    /// Prepares to load `entries`; whatever is being compiled is given up when the other side of `closing` is closed.
-    pub(crate) fn new(
+    /// Prepares to load `entries`, components of the world `W`; whatever is being compiled is given up when the other side of `closing` is closed.
+    pub(crate) fn new<W: World>(
         engine: Engine,
         linker: Linker<Guest>,
         compiler: Compiler,
@@ -105,6 +113,10 @@ impl Loader {
             closing,
             compiler,
             engine,
+            fit: Fit {
+                check: W::check,
+                world: W::NAME,
+            },
             linker,
             slots: entries.into_iter().map(slot).collect(),
         }
@@ -172,7 +184,7 @@ impl Loader {
         }
     }
 
-    fn attempt(&self, index: usize) -> Result<(Digest, Component, EnricherPre<Guest>), LoadError> {
+    fn attempt(&self, index: usize) -> Result<(Digest, Component, InstancePre<Guest>), LoadError> {
         let entry = &self.slots[index].entry;
         let mut source = Source::open(&entry.component)?;
         let (digest, is_wasm) = source.digest(None)?;
@@ -198,12 +210,13 @@ impl Loader {
         check_line(&self.engine, &component)?;
         let other_world = |error: &wasmtime::Error| LoadError::OtherWorld {
             reason: one_line(&error.root_cause().to_string(), limits::TEXT_BYTES),
+            world: self.fit.world,
         };
-        let instance = self
+        let fitting = self
             .linker
             .instantiate_pre(&component)
             .map_err(|error| other_world(&error))?;
-        let fitting = EnricherPre::new(instance).map_err(|error| other_world(&error))?;
+        (self.fit.check)(&fitting).map_err(|error| other_world(&error))?;
         Ok((digest, component, fitting))
     }
 

@@ -1,5 +1,6 @@
 //! One plugin: its component, the instance that is kept between snapshots, and what happens after a failure.
 
+mod deliver;
 mod reload;
 
 use std::sync::Arc;
@@ -7,10 +8,14 @@ use std::time::{Duration, Instant};
 
 use model::{OutcomeKind, PluginOutcome};
 use wasmtime::Store;
+use wasmtime::component::InstancePre;
+
+pub(crate) use deliver::Written;
 
 use crate::answer::Taken;
-use crate::bindings::exports::taskscope::plugin::enrich::Enrichment;
-use crate::bindings::{Enricher, EnricherPre};
+use crate::bindings::Base;
+use crate::bindings::enricher::Enricher;
+use crate::bindings::enricher::exports::taskscope::plugin::enrich::Enrichment;
 use crate::call::{begin_call, settle, timed};
 use crate::convert;
 use crate::document::Document;
@@ -22,9 +27,11 @@ use crate::interface::State;
 use crate::limits;
 use crate::load::Loaded;
 use crate::report::Report;
+use crate::sink::Outside;
+use crate::world::World;
 
-/// One entry of the settings and what became of it.
-pub(crate) struct Plugin {
+/// One entry of the settings and what became of it; an instance of it is of the world `W`.
+pub(crate) struct Plugin<W> {
     about: Arc<About>,
     component: Loading,
     description: Option<Description>,
@@ -33,9 +40,11 @@ pub(crate) struct Plugin {
     last_failure: Option<Failure>,
     /// What its file became after it was loaded; it takes over at the next snapshot.
     next: Option<Loaded>,
+    /// What a sink may do outside.
+    outside: Option<Arc<Outside>>,
     report: Report,
     rest_until: Option<Instant>,
-    running: Option<Running>,
+    running: Option<Running<W>>,
     /// Why what its file became is not what runs.
     stale: Option<String>,
     /// The values of its `state` while no instance runs.
@@ -47,22 +56,22 @@ pub(crate) enum Loading {
     /// It is being compiled.
     Compiling,
     /// It is ready.
-    Ready(EnricherPre<Guest>),
+    Ready(InstancePre<Guest>),
     /// It cannot be used any more.
     Disabled(Failure),
 }
 
 /// A live instance. In no other state than after a call that returned: everything else is thrown away.
-struct Running {
-    calls: u32,
+pub(crate) struct Running<W> {
+    pub(crate) calls: u32,
     /// Linear memory after its start, bytes.
     initial: usize,
-    instance: Enricher,
-    store: Store<Guest>,
+    pub(crate) store: Store<Guest>,
+    pub(crate) world: W,
 }
 
-impl Plugin {
-    pub(crate) fn new(entry: Entry, about: Arc<About>) -> Self {
+impl<W: World> Plugin<W> {
+    pub(crate) fn new(entry: Entry, outside: Option<Arc<Outside>>, about: Arc<About>) -> Self {
         Self {
             about,
             component: Loading::Compiling,
@@ -71,6 +80,7 @@ impl Plugin {
             failures: 0,
             last_failure: None,
             next: None,
+            outside,
             report: Report::default(),
             rest_until: None,
             running: None,
@@ -97,55 +107,6 @@ impl Plugin {
         } else {
             self.next = Some(result);
         }
-    }
-
-    /// Asks the plugin about `document`, adds what it says, and returns how it went. Never longer than the deadline
-    /// for each of describe, init and run.
-    pub(crate) async fn enrich(
-        &mut self,
-        document: &mut Arc<Document>,
-        ticker: &Ticker,
-    ) -> PluginOutcome {
-        self.take_over(ticker).await;
-        let mut outcome = self.outcome(OutcomeKind::Ok);
-        if let Some(waiting) = self.waiting() {
-            (outcome.outcome, outcome.message) = waiting;
-            self.add_stale(&mut outcome);
-            return outcome;
-        }
-        let begun = Instant::now();
-        let answer = self.answer(document, ticker).await;
-        outcome.duration_us = u64::try_from(begun.elapsed().as_micros()).ok();
-        outcome.version = self
-            .description
-            .as_ref()
-            .map(|description| description.version.clone());
-        outcome.memory_bytes = self
-            .running
-            .as_ref()
-            .and_then(|running| u64::try_from(running.store.data().memory.used).ok());
-        match answer {
-            Ok(taken) => {
-                self.succeeded();
-                outcome.annotations = count(taken.annotations.len());
-                outcome.findings = count(taken.findings.len());
-                outcome.message = taken.complaint();
-                if taken.is_over_limit {
-                    outcome.outcome = OutcomeKind::OverLimit;
-                }
-                let document = Arc::make_mut(document);
-                document.added_annotations.extend(taken.annotations);
-                document.added_findings.extend(taken.findings);
-            }
-            Err(failure) => {
-                outcome.outcome = failure.kind;
-                outcome.message = Some(failure.message.clone());
-                self.failed(failure);
-            }
-        }
-        self.report.tell(&outcome);
-        self.add_stale(&mut outcome); // told when it happened
-        outcome
     }
 
     /// Starts an instance if there is none, and returns what the plugin says about itself.
@@ -178,11 +139,25 @@ impl Plugin {
             memory_bytes: None,
             message: None,
             outcome: kind,
+            sink: None,
             version: self
                 .description
                 .as_ref()
                 .map(|description| description.version.clone()),
         }
+    }
+
+    /// Writes into `outcome` what a call cost that began at `begun`.
+    fn measure(&self, outcome: &mut PluginOutcome, begun: Instant) {
+        outcome.duration_us = u64::try_from(begun.elapsed().as_micros()).ok();
+        outcome.version = self
+            .description
+            .as_ref()
+            .map(|description| description.version.clone());
+        outcome.memory_bytes = self
+            .running
+            .as_ref()
+            .and_then(|running| u64::try_from(running.store.data().memory.used).ok());
     }
 
     /// Why it is not called now.
@@ -222,41 +197,6 @@ impl Plugin {
         None
     }
 
-    async fn answer(
-        &mut self,
-        document: &Arc<Document>,
-        ticker: &Ticker,
-    ) -> Result<Taken, Failure> {
-        self.recycle();
-        if self.running.is_none() {
-            self.start(ticker).await?;
-        }
-        let deadline = self.entry.deadline;
-        let Some(Running {
-            calls,
-            instance,
-            store,
-            ..
-        }) = &mut self.running
-        else {
-            return Err(Failure::load("it did not start".to_owned()));
-        };
-        *calls += 1;
-        store.data_mut().document = Some(Arc::clone(document));
-        begin_call(store);
-        let call = instance.taskscope_plugin_enrich().call_run(&mut *store);
-        let enrichment = timed(ticker, deadline, call).await;
-        store.data_mut().document = None;
-        let enrichment: Enrichment =
-            settle(store, enrichment)?.map_err(|error| Failure::refused(&error))?;
-        Ok(Taken::of(
-            enrichment,
-            document,
-            &store.data().grants,
-            &self.entry.instance,
-        ))
-    }
-
     async fn start(&mut self, ticker: &Ticker) -> Result<(), Failure> {
         let Loading::Ready(component) = &self.component else {
             return Err(Failure::load("it is not loaded".to_owned()));
@@ -278,36 +218,48 @@ impl Plugin {
     /// Makes an instance of `component`, asks it what it is and gives it its settings. A failure gives `state` back.
     async fn start_new(
         &self,
-        component: &EnricherPre<Guest>,
+        component: &InstancePre<Guest>,
         state: State,
         ticker: &Ticker,
-    ) -> Result<(Running, Description), (Failure, State)> {
+    ) -> Result<(Running<W>, Description), (Failure, State)> {
         let deadline = self.entry.deadline;
         let resumed = !state.is_empty();
         let begun = Instant::now();
-        let mut store = Guest::store(component.engine(), &self.entry, state);
+        let outside = self.outside.clone();
+        let mut store = match Guest::store(component.engine(), &self.entry, outside, state) {
+            Ok(store) => store,
+            Err((message, state)) => return Err((Failure::settings(message), state)),
+        };
         let started = async {
             let instance = timed(ticker, deadline, component.instantiate_async(&mut store)).await;
             let instance = settle(&store, instance)?;
             let instantiated = begun.elapsed();
-            begin_call(&mut store);
-            let plugin = instance.taskscope_plugin_plugin();
+            let unfit = |error: wasmtime::Error| Failure::load(error.root_cause().to_string());
+            let base = Base::new(&mut store, &instance).map_err(unfit)?;
+            let world = W::find(&mut store, &instance).map_err(unfit)?;
+            begin_call(&mut store, deadline);
+            let plugin = base.taskscope_plugin_plugin();
             let said = timed(ticker, deadline, plugin.call_describe(&mut store)).await;
             let said = convert::description(settle(&store, said)?);
-            begin_call(&mut store);
+            if let Some(outside) = &self.outside {
+                outside
+                    .check(&said, &self.entry)
+                    .map_err(Failure::settings)?;
+            }
+            begin_call(&mut store, deadline);
             let context = convert::context(&self.entry, &self.about, resumed);
             let init = timed(ticker, deadline, plugin.call_init(&mut store, &context)).await;
             settle(&store, init)?.map_err(|error| Failure::refused(&error))?;
             tracing::debug!(plugin = %self.entry.instance, ?instantiated, elapsed = ?begun.elapsed(), "Plugin started.");
-            Ok((instance, said))
+            Ok((world, said))
         };
         match started.await {
-            Ok((instance, said)) => {
+            Ok((world, said)) => {
                 let running = Running {
                     calls: 0,
                     initial: store.data().memory.used,
-                    instance,
                     store,
+                    world,
                 };
                 Ok((running, said))
             }
@@ -315,16 +267,13 @@ impl Plugin {
         }
     }
 
-    /// Throws the instance away when it is worn: linear memory never shrinks.
-    fn recycle(&mut self) {
-        let is_worn = |running: &Running| {
+    /// Whether the instance is to be thrown away: linear memory never shrinks.
+    fn is_worn(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| {
             let memory = &running.store.data().memory;
             let has_grown = memory.used > running.initial.saturating_mul(limits::GROWTH);
             running.calls >= limits::CALLS || memory.is_nearly_full() || has_grown
-        };
-        if self.running.as_ref().is_some_and(is_worn) {
-            self.discard();
-        }
+        })
     }
 
     fn discard(&mut self) {
@@ -358,6 +307,86 @@ impl Plugin {
             }
         }
         self.last_failure = Some(failure);
+    }
+}
+
+impl Plugin<Enricher> {
+    /// Asks the plugin about `document`, adds what it says, and returns how it went. Never longer than the deadline
+    /// for each of describe, init and run.
+    pub(crate) async fn enrich(
+        &mut self,
+        document: &mut Arc<Document>,
+        ticker: &Ticker,
+    ) -> PluginOutcome {
+        self.take_over(ticker).await;
+        let mut outcome = self.outcome(OutcomeKind::Ok);
+        if let Some(waiting) = self.waiting() {
+            (outcome.outcome, outcome.message) = waiting;
+            self.add_stale(&mut outcome);
+            return outcome;
+        }
+        let begun = Instant::now();
+        let answer = self.answer(document, ticker).await;
+        self.measure(&mut outcome, begun);
+        match answer {
+            Ok(taken) => {
+                self.succeeded();
+                outcome.annotations = count(taken.annotations.len());
+                outcome.findings = count(taken.findings.len());
+                outcome.message = taken.complaint();
+                if taken.is_over_limit {
+                    outcome.outcome = OutcomeKind::OverLimit;
+                }
+                let document = Arc::make_mut(document);
+                document.added_annotations.extend(taken.annotations);
+                document.added_findings.extend(taken.findings);
+            }
+            Err(failure) => {
+                outcome.outcome = failure.kind;
+                outcome.message = Some(failure.message.clone());
+                self.failed(failure);
+            }
+        }
+        self.report.tell(&outcome);
+        self.add_stale(&mut outcome); // told when it happened
+        outcome
+    }
+
+    async fn answer(
+        &mut self,
+        document: &Arc<Document>,
+        ticker: &Ticker,
+    ) -> Result<Taken, Failure> {
+        if self.is_worn() {
+            self.discard();
+        }
+        if self.running.is_none() {
+            self.start(ticker).await?;
+        }
+        let deadline = self.entry.deadline;
+        let Some(Running {
+            calls,
+            store,
+            world,
+            ..
+        }) = &mut self.running
+        else {
+            return Err(Failure::load("it did not start".to_owned()));
+        };
+        *calls += 1;
+        store.data_mut().document = Some(Arc::clone(document));
+        begin_call(store, deadline);
+        let call = world.taskscope_plugin_enrich().call_run(&mut *store);
+        let enrichment = timed(ticker, deadline, call).await;
+        store.data_mut().document = None;
+        let enrichment: Enrichment =
+            settle(store, enrichment)?.map_err(|error| Failure::refused(&error))?;
+        Ok(Taken::of(
+            enrichment,
+            document,
+            &store.data().grants,
+            &self.entry.instance,
+        ))
     }
 }
 

@@ -125,6 +125,7 @@ impl Plugins {
             memory_bytes: None,
             message: Some(reason.to_owned()),
             outcome: OutcomeKind::LoadFailed,
+            sink: None,
             version: None,
         };
         Additions {

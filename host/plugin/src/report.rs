@@ -91,6 +91,7 @@ mod tests {
                     memory_bytes: None,
                     message: message.map(str::to_owned),
                     outcome,
+                    sink: None,
                     version: None,
                 });
             }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use model::{Annotation, Finding, PluginOutcome, Snapshot};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::bindings::enricher::Enricher;
 use crate::compiler::Compiler;
 use crate::document::Document;
 use crate::engine::{self, Ticker};
@@ -41,7 +42,8 @@ pub(crate) struct Additions {
 /// What each plugin says about itself, by instance.
 pub(crate) type Described = Vec<(String, Result<Description, String>)>;
 
-type Compiled = (usize, Loaded);
+/// What loading an entry gave, by its place in the settings.
+pub(crate) type Compiled = (usize, Loaded);
 
 /// Starts the threads. They end when the returned sender is dropped.
 pub(crate) fn start(
@@ -68,7 +70,7 @@ struct Worker {
     hurry: watch::Receiver<bool>,
     /// Asks for a look at the files; one that is still under way is enough.
     looks: SyncSender<()>,
-    plugins: Vec<Plugin>,
+    plugins: Vec<Plugin<Enricher>>,
     ticker: Ticker,
 }
 
@@ -85,7 +87,7 @@ impl Worker {
         let about = Arc::new(about);
         let plugins = entries
             .iter()
-            .map(|entry| Plugin::new(entry.clone(), Arc::clone(&about)))
+            .map(|entry| Plugin::new(entry.clone(), None, Arc::clone(&about)))
             .collect();
         let (sender, compiled) = mpsc::unbounded_channel();
         let (closing, closer) = std::io::pipe()?;
@@ -94,7 +96,7 @@ impl Worker {
             .name("plugin-loader".to_owned())
             .spawn(move || {
                 load(
-                    Loader::new(engine, linker, compiler, entries, closing),
+                    Loader::new::<Enricher>(engine, linker, compiler, entries, closing),
                     &asked,
                     &sender,
                 );
@@ -136,7 +138,7 @@ impl Worker {
             self.plugins[index].loaded(result);
         }
         let rest = async {
-            while self.plugins.iter().any(Plugin::is_compiling) {
+            while self.plugins.iter().any(Plugin::<Enricher>::is_compiling) {
                 let Some((index, result)) = self.compiled.recv().await else {
                     break;
                 };
@@ -193,7 +195,11 @@ impl Worker {
 }
 
 /// Loads every entry once, and then what has changed, whenever it is asked to look.
-fn load(mut loader: Loader, asked: &Receiver<()>, done: &mpsc::UnboundedSender<Compiled>) {
+pub(crate) fn load(
+    mut loader: Loader,
+    asked: &Receiver<()>,
+    done: &mpsc::UnboundedSender<Compiled>,
+) {
     for index in loader.order() {
         let begun = std::time::Instant::now();
         let result = loader.load(index);

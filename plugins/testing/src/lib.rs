@@ -67,6 +67,8 @@ impl Enrich for Testing {
             return Ok(annotated((0..60_000).map(|_| note("n", "x")).collect()));
         } else if does("garbage") {
             return Ok(garbage());
+        } else if does("find") {
+            return Ok(trouble());
         } else if does("count") {
             return Ok(annotated(vec![note("calls", &count().to_string())]));
         } else if does("look") {
@@ -128,6 +130,21 @@ fn count() -> u32 {
         "2 MiB is over the quota"
     );
     now
+}
+
+/// One finding, in every snapshot.
+fn trouble() -> Enrichment {
+    let finding = Finding {
+        kind: "trouble".to_owned(),
+        severity: Severity::Error,
+        message: "Something is wrong.".to_owned(),
+        target: Target::Snapshot,
+        evidence: Vec::new(),
+    };
+    Enrichment {
+        annotations: Vec::new(),
+        findings: vec![finding],
+    }
 }
 
 fn garbage() -> Enrichment {

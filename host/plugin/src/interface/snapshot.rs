@@ -3,14 +3,14 @@
 use wasmtime::component::{HasData, Linker};
 
 use crate::bindings::taskscope::plugin::snapshot::{
-    self, Annotation, Compression, Encoding, EnvValue, Finding, Format, Process, StackTable,
-    Summary, Thread,
+    self, Annotation, Encoding, EnvValue, Finding, Process, StackTable, Summary, Thread,
 };
 use crate::bindings::taskscope::plugin::types::{Error, ErrorKind};
 use crate::convert;
 use crate::document::Document;
 use crate::grants::Grants;
 use crate::guest::Guest;
+use crate::interface::error;
 use crate::limits;
 
 /// The snapshot and what a guest may see of it.
@@ -30,6 +30,11 @@ pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> 
         document: guest.document.as_deref(),
         grants: &guest.grants,
     })
+}
+
+/// The error of what needs a snapshot where there is none.
+pub(super) fn nothing() -> Error {
+    error(ErrorKind::Rejected, "there is no snapshot outside a call")
 }
 
 impl<'a> View<'a> {
@@ -120,29 +125,7 @@ impl snapshot::Host for View<'_> {
     }
 
     fn encode(&mut self, how: Encoding) -> Result<Vec<u8>, Error> {
-        let refuse = |message: &str| Error {
-            kind: ErrorKind::Rejected,
-            message: message.to_owned(),
-            retry_after_ms: None,
-        };
-        if (how.format, how.compression) != (Format::Json, Compression::None) {
-            return Err(refuse(
-                "this version of taskscope encodes uncompressed JSON only",
-            ));
-        }
-        let document = self
-            .document
-            .ok_or_else(|| refuse("there is no snapshot outside a call"))?;
-        let mut whole = document.whole(self.grants);
-        if !how.stacks {
-            whole
-                .processes
-                .iter_mut()
-                .for_each(|process| process.pyspy = None);
-        }
-        if !how.annotations {
-            (whole.annotations, whole.findings) = (Vec::new(), Vec::new());
-        }
-        serde_json::to_vec(&whole).map_err(|error| refuse(&error.to_string()))
+        let document = self.document.ok_or_else(nothing)?;
+        document.encode(how, self.grants)
     }
 }

@@ -2,14 +2,15 @@
 
 use model::PluginOutcome;
 
-use super::{Loading, Plugin};
+use super::{Loading, Plugin, Running};
 use crate::engine::Ticker;
 use crate::failure::Failure;
 use crate::interface::State;
+use crate::world::World;
 
-impl Plugin {
+impl<W: World> Plugin<W> {
     /// Lets what its file became take over from what runs. Where that cannot be, what runs goes on.
-    pub(super) async fn take_over(&mut self, ticker: &Ticker) {
+    pub(crate) async fn take_over(&mut self, ticker: &Ticker) {
         let Some(next) = self.next.take() else {
             return;
         };
@@ -21,12 +22,12 @@ impl Plugin {
                 match started.await {
                     Ok((running, description)) => {
                         tracing::info!("Plugin {plugin} runs its new code.");
-                        self.discard();
+                        let old = self.running.replace(running);
                         self.succeeded();
                         self.component = Loading::Ready(component);
-                        (self.description, self.running) = (Some(description), Some(running));
+                        self.description = Some(description);
                         self.stale = None;
-                        return;
+                        return self.bid_farewell(old, ticker).await;
                     }
                     Err((failure, _)) if runs => failure.message,
                     Err((failure, _)) => {
@@ -56,6 +57,18 @@ impl Plugin {
                 .map(|message| format!("{message}; "))
                 .unwrap_or_default();
             outcome.message = Some(before + stale);
+        }
+    }
+
+    async fn bid_farewell(&self, old: Option<Running<W>>, ticker: &Ticker) {
+        if let Some(Running {
+            mut store,
+            mut world,
+            ..
+        }) = old
+        {
+            let deadline = self.entry.deadline;
+            world.leave(&mut store, ticker, deadline).await;
         }
     }
 

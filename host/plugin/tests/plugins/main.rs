@@ -5,6 +5,7 @@ mod compile;
 mod hostile;
 mod machine;
 mod reload;
+mod sinks;
 mod soak;
 
 use std::path::{Path, PathBuf};

@@ -9,9 +9,9 @@ use model::{
     LocalVariable, LockWaiter, MachineFacts, MemoryFacts, NamespaceSet, OtherCgroup, OutcomeKind,
     Owner, PipeEnd, PipeFacts, PluginOutcome, ProcFacts, Process, ProcessId, Redaction,
     SCHEMA_VERSION, Scheduling, SchedulingPolicy, ScopeFacts, ScopeKind, SeccompMode, Severity,
-    SharedFile, SharedMapping, SharedMemory, Snapshot, SnapshotId, SocketFacts, Spending,
-    StackSourceName, Stacks, Step, SystemCall, SysvKind, SysvObject, Target, Task, TcpFacts,
-    Thread, Timestamp, Trace, Trigger, UnixFacts, Value,
+    SharedFile, SharedMapping, SharedMemory, SinkTally, Snapshot, SnapshotId, SocketFacts,
+    Spending, StackSourceName, Stacks, Step, SystemCall, SysvKind, SysvObject, Target, Task,
+    TcpFacts, Thread, Timestamp, Trace, Trigger, UnixFacts, Value,
 };
 
 /// 2026-11-30T01:33:20Z.
@@ -151,6 +151,13 @@ pub(crate) fn snapshot(sequence: u64) -> Snapshot {
             memory_bytes: Some(65_536),
             message: Some("nothing".to_owned()),
             outcome: OutcomeKind::Ok,
+            sink: Some(SinkTally {
+                delivered: 1,
+                dropped: 1,
+                last_dropped: Some("its queue is full".to_owned()),
+                queued: 1,
+                snapshots: 3,
+            }),
             version: Some("1".to_owned()),
         }],
         processes: vec![process(id, 2, 3)],

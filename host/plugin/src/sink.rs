@@ -1,0 +1,23 @@
+//! Sinks: plugins that bring snapshots to the outside, beside the store and never before it.
+//!
+//! All run on one thread, each as a task of its own with a queue of its own. What they may do outside is in their grants
+//! and nowhere else: [`grant`] says which hosts and addresses, [`secrets`] keeps what a plugin may use and not see.
+
+mod client;
+mod delivery;
+mod entry;
+mod grant;
+mod outside;
+mod queue;
+mod secrets;
+mod sinks;
+mod storage;
+
+pub use entry::{Access, Directory, Secret, SinkEntry, SinkGrants};
+pub use grant::{HttpGrant, ParseGrantError};
+pub use sinks::Sinks;
+pub use storage::{Reply, Storage, StorageError, StorageRequest};
+
+pub(crate) use client::{Asked, Filled};
+pub(crate) use outside::Outside;
+pub(crate) use storage::checked_path;
