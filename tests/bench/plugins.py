@@ -1,105 +1,143 @@
 #!/usr/bin/env python3
-"""What each plugin costs: compiling (in a process of its own), loading, starting, a call, memory.
+"""What plugins cost: a cycle with all three built-in ones, each one's calls, loading, starting and compiling.
 
-    python3 tests/bench/plugins.py [--n 64] [--cycles 20] [--config collector.toml]
+    python3 tests/bench/plugins.py [--n 64 512] [--cycles 8] [--components FILE...]
 
-Starts N Python processes as cycle.py does and watches them twice: with an empty cache, which shows the compiling, and again,
-which shows the loading. Figures come from the log (TASKSCOPE_LOG=debug) and from the snapshots themselves.
+For each N: N Python processes as in cycle.py, watched with all built-in plugins at work (the pattern and the files in focus
+of the settings match the processes), and once more without plugins. The plugins' CPU is that of their threads, by their
+clocks, and its share that of the whole family's. Loading and starting are in the log (TASKSCOPE_LOG=debug) of a collector whose
+cache is empty. Compiling is the program's own compiler on each component, in a process that is not held back (nice 0).
 """
 
+import glob
 import os
 import re
 import shutil
-import signal
 import statistics
 import subprocess
 import tempfile
 import time
 
+import parts
 import watched
 
+#: All three have something to say.
+AT_WORK = """[capture]
+process-pattern = "worker[.]py"
+focus-files = ["worker.py"]
+[[enricher]]
+name = "process-tags"
+config = { rules = [{ tag = "python", exe = "python" }, { tag = "worker", command = "worker[.]py" }] }
+"""
+COMPONENTS = os.path.join(watched.ROOT, "target", "plugins", "wasm32-wasip2", "release")
+CYCLE = ["n", "cpu_ms", "of_it_plugins_ms", "percent", "without_plugins_ms", "rss_mib", "rss_without_mib", "cycles", "load"]
+CALLS = ["n", "plugin", "median_call_ms", "longest_call_ms", "linear_memory_mib", "annotations"]
 UNITS = {"s": 1000.0, "ms": 1.0, "µs": 0.001, "ns": 0.000001}
 
 
-def milliseconds(text):
-    """A duration as Rust prints it."""
-    number, unit = re.fullmatch(r"([0-9.]+)(s|ms|µs|ns)", text).groups()
-    return float(number) * UNITS[unit]
+def plugin_ms(pid):
+    threads = parts.threads_ms(pid)
+    return sum(threads.get(name, 0) for name in ("plugins", "plugin-ticker", "plugin-loader"))
+
+
+def at_work(n, tree, args, outcomes):
+    """A row about cycles with all plugins over `tree`; adds every plugin's outcomes to `outcomes`."""
+    costs, plugins = [], []
+    with watched.Watch(watched.taskscope(args.binary, AT_WORK), tree.pid, args.interval) as watch:
+        watch.settle()
+        before = plugin_ms(watch.process.pid)
+        for _ in range(args.cycles):
+            _, snapshot, cost = watch.cycle()
+            after = plugin_ms(watch.process.pid)
+            costs.append(cost)
+            plugins.append(after - before)
+            before = after
+            outcomes += [dict(outcome, n=n) for outcome in snapshot["plugins"]]
+        rss = watch.peak[0]
+    cost, own = statistics.median(costs), statistics.median(plugins)
+    return {"n": n, "cpu_ms": round(cost, 2), "of_it_plugins_ms": round(own, 2), "percent": round(100 * own / cost, 1),
+            "rss_mib": round(rss, 1), "cycles": len(costs), "load": round(os.getloadavg()[0], 1)}
+
+
+def calls(outcomes):
+    """A row for each size and plugin."""
+    for n, name in sorted({(outcome["n"], outcome["instance"]) for outcome in outcomes}):
+        of = [outcome for outcome in outcomes if (outcome["n"], outcome["instance"]) == (n, name)]
+        if any(outcome["outcome"] != "ok" for outcome in of):
+            raise SystemExit("%s did not answer: %s" % (name, of))
+        times = [outcome["duration_us"] / 1000 for outcome in of]
+        yield {"n": n, "plugin": name, "median_call_ms": round(statistics.median(times), 2), "longest_call_ms": round(max(times), 2),
+               "linear_memory_mib": round(max(outcome["memory_bytes"] for outcome in of) / 2**20, 2),
+               "annotations": max(outcome["annotations"] for outcome in of)}
 
 
 def logged(log, words, field):
     """The values of `field` in the lines of the log with `words`, milliseconds."""
-    return [milliseconds(value) for line in log.splitlines() if words in line
-            for value in re.findall(r"\b%s=([0-9.]+[a-zµ]+)" % field, line)]
+    found = [re.findall(r"\b%s=([0-9.]+)([a-zµ]+)" % field, line) for line in log.splitlines() if words in line]
+    return [round(float(number) * UNITS[unit], 2) for values in found for number, unit in values]
 
 
-def watch(args, tree, cache):
-    """Watches `tree` until every plugin has answered in `args.cycles` snapshots; returns the log and all outcomes."""
-    out = tempfile.mkdtemp(prefix="bench-")
-    environment = dict(os.environ, XDG_CACHE_HOME=cache, TASKSCOPE_LOG="debug")
-    command = [args.binary, "attach", "--pid", str(tree.pid), "--store", out, "--interval", "%dms" % (args.interval * 1000)]
-    if args.config:
-        command += ["--config", args.config]
+def start(args):
+    """Rows about loading and starting, of some snapshots of ourselves with an empty cache."""
+    loads, instantiations, starts = [], [], []
+    cache = tempfile.mkdtemp(prefix="bench-")
+    environment = dict(os.environ, XDG_CACHE_HOME=cache, TASKSCOPE_LOG="debug", NO_COLOR="1")
     try:
-        with tempfile.TemporaryFile("w+") as log:
-            collector = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log, env=environment)
-            try:
-                outcomes = wait(args, collector, out)
-            finally:
-                collector.send_signal(signal.SIGTERM)
-                collector.wait(60)
-            log.seek(0)
-            return log.read(), outcomes
+        for _ in range(args.cycles):
+            command = [args.binary, "snapshot", "--pid", str(os.getpid()), "--json"]
+            done = subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
+            log = done.stderr.decode()
+            loads += logged(log, "Embedded component loaded", "elapsed")
+            instantiations += logged(log, "Plugin started", "instantiated")
+            starts += logged(log, "Plugin started", "elapsed")
     finally:
-        shutil.rmtree(out, ignore_errors=True)
+        shutil.rmtree(cache, ignore_errors=True)
+    steps = [("load from the binary", loads), ("instantiate", instantiations), ("instantiate, describe and init", starts)]
+    return [{"step": name, "median_ms": statistics.median(values), "longest_ms": max(values), "count": len(values)}
+            for name, values in steps if values]
 
 
-def wait(args, collector, out):
-    outcomes, known, answered = [], set(), 0
-    until = time.monotonic() + watched.DEADLINE
-    while answered < args.cycles:
-        if collector.poll() is not None or time.monotonic() > until:
-            raise SystemExit("the plugins did not answer")
-        time.sleep(0.05)
-        for path in watched.stored(out):
-            if path not in known:
-                known.add(path)
-                plugins = watched.read(path)["plugins"]
-                outcomes += plugins
-                answered += all(plugin["outcome"] == "ok" for plugin in plugins)
-    return outcomes
+def compiling(args):
+    """Rows about compiling each component in a process of its own."""
+    paths = args.components or sorted(glob.glob(os.path.join(COMPONENTS, "*.wasm")))
+    for path in paths:
+        with open(path, "rb") as component, tempfile.TemporaryFile() as code:
+            begun = time.monotonic()
+            command = [args.binary, "plugin-compile", "60", str(1 << 30), "0"]
+            # Our side of its standard error is what it lives by.
+            compiler = subprocess.Popen(command, stdin=component, stdout=code, stderr=subprocess.PIPE)
+            words = compiler.stderr.read()
+            _, _, used = os.wait4(compiler.pid, 0)
+            size = os.fstat(code.fileno()).st_size
+        if not words.endswith(b"compiled\n"):
+            raise SystemExit("%s: %s" % (path, words.decode()))
+        yield {"component": os.path.basename(path), "wasm_kib": os.path.getsize(path) >> 10, "code_kib": size >> 10,
+               "wall_ms": round((time.monotonic() - begun) * 1000), "cpu_ms": round((used.ru_utime + used.ru_stime) * 1000),
+               "peak_rss_mib": used.ru_maxrss >> 10}
 
 
 def main():
-    parser = watched.arguments(__doc__, cycles=20, interval=0.25)
-    parser.add_argument("--n", type=int, default=64)
-    parser.add_argument("--config", help="settings that name plugins")
+    parser = watched.arguments(__doc__, cycles=8, interval=1.0)
+    parser.add_argument("--n", type=int, nargs="+", default=[64, 512])
+    parser.add_argument("--components", nargs="+", help="components to compile instead of our own")
+    parser.add_argument("--at-most", type=float, help="fail if plugins cost more percent of a cycle than this at any N")
     args = parser.parse_args()
-    cache = tempfile.mkdtemp(prefix="bench-")
-    try:
-        with watched.Tree(args.n) as tree:
-            cold, _ = watch(args, tree, cache)
-            warm, outcomes = watch(args, tree, cache)
-    finally:
-        shutil.rmtree(cache, ignore_errors=True)
-    shown = lambda values: ", ".join("%.2f" % value for value in values) or "-"
-    steps = [("compile (a process of its own)", logged(cold, "Component compiled (", "elapsed")),
-             ("load from the cache", logged(warm, "Component loaded (", "elapsed")),
-             ("instantiate", logged(warm, "Plugin started (", "instantiated")),
-             ("instantiate, describe and init", logged(warm, "Plugin started (", "elapsed"))]
-    rows = ({"all plugins, in the order of loading": name, "ms": shown(values)} for name, values in steps)
-    watched.table(rows, ["all plugins, in the order of loading", "ms"], args.json)
+    rows, outcomes = [], []
+    for n in args.n:
+        with watched.Tree(n) as tree:
+            row = at_work(n, tree, args, outcomes)
+            without = watched.measure("without", watched.taskscope(args.binary, watched.NO_PLUGINS), tree, args, n)
+        rows.append(dict(row, without_plugins_ms=without["cpu_ms"], rss_without_mib=without["rss_mib"]))
+    watched.table(rows, CYCLE, args.json)
     print()
-    watched.table((row(name, outcomes) for name in sorted({outcome["instance"] for outcome in outcomes})),
-                  ["plugin", "calls", "median call ms", "linear memory MiB"], args.json)
-
-
-def row(name, outcomes):
-    answered = [outcome for outcome in outcomes if outcome["instance"] == name and outcome["outcome"] == "ok"]
-    times = [outcome["duration_us"] / 1000 for outcome in answered]
-    memory = max((outcome["memory_bytes"] for outcome in answered), default=0) / 2**20
-    return {"plugin": name, "calls": len(times), "median call ms": "%.2f" % statistics.median(times) if times else "-",
-            "linear memory MiB": "%.1f" % memory}
+    watched.table(calls(outcomes), CALLS, args.json)
+    print()
+    watched.table(start(args), ["step", "median_ms", "longest_ms", "count"], args.json)
+    print()
+    watched.table(compiling(args), ["component", "wasm_kib", "code_kib", "wall_ms", "cpu_ms", "peak_rss_mib"], args.json)
+    most = max(row["percent"] for row in rows)
+    if args.at_most and most > args.at_most:
+        raise SystemExit("plugins cost %s %% of a cycle, more than %s %%" % (most, args.at_most))
 
 
 if __name__ == "__main__":

@@ -4,15 +4,22 @@ use std::collections::BTreeMap;
 
 use crate::proc::environ;
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 18] = [
+    "CROSS_RANK",
+    "CROSS_SIZE",
     "CUDA_VISIBLE_DEVICES",
     "GROUP_RANK",
     "GROUP_WORLD_SIZE",
     "LOCAL_RANK",
+    "LOCAL_SIZE",
     "LOCAL_WORLD_SIZE",
     "MASTER_ADDR",
     "MASTER_PORT",
+    "MPI_LOCALNRANKS",
+    "MPI_LOCALRANKID",
     "NODE_RANK",
+    "PMIX_NAMESPACE",
+    "PMIX_RANK",
     "RANK",
     "TMPDIR",
     "WORLD_SIZE",
@@ -31,7 +38,7 @@ const PREFIXES: [&str; 9] = [
 ];
 
 /// Of what Slurm and Ray set: ids, ranks and sizes.
-const SCHEDULER_NAMES: [&str; 35] = [
+const SCHEDULER_NAMES: [&str; 36] = [
     "RAY_ACTOR_ID",
     "RAY_JOB_ID",
     "RAY_LOCAL_RANK",
@@ -66,6 +73,7 @@ const SCHEDULER_NAMES: [&str; 35] = [
     "SLURM_STEP_ID",
     "SLURM_STEP_NUM_NODES",
     "SLURM_STEP_NUM_TASKS",
+    "SLURM_STEP_TASKS_PER_NODE",
     "SLURM_TASK_PID",
 ];
 

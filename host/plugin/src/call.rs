@@ -79,6 +79,6 @@ pub(crate) fn settle<T>(store: &Store<Guest>, called: Called<T>) -> Result<T, Fa
         Called::Returned(result) => {
             result.map_err(|error| Failure::trapped(&error, &guest.memory, &guest.words))
         }
-        Called::OutOfTime(deadline) => Err(Failure::out_of_time(deadline)),
+        Called::OutOfTime(deadline) => Err(Failure::out_of_time(deadline, &guest.words)),
     }
 }

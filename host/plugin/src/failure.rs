@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::OutcomeKind;
-use wasmtime::Trap;
+use wasmtime::{Trap, WasmBacktrace};
 
 use crate::bindings::taskscope::plugin::types::{Error, ErrorKind};
 use crate::limits::Memory;
@@ -17,7 +17,12 @@ pub(crate) struct Failure {
     /// What went wrong, in words, without a full stop.
     pub(crate) message: String,
     pub(crate) then: Then,
+    /// What may help its author: the last lines that it wrote, and where in its code it was.
+    pub(crate) trail: Vec<String>,
 }
+
+/// Lines of a trail that are its last words, and as many that are its calls.
+const TRAIL_LINES: usize = 12;
 
 /// What becomes of the instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +43,7 @@ impl Failure {
             kind: OutcomeKind::LoadFailed,
             message,
             then: Then::Disable,
+            trail: Vec::new(),
         }
     }
 
@@ -51,12 +57,13 @@ impl Failure {
     }
 
     /// The call took longer than `deadline`.
-    pub(crate) fn out_of_time(deadline: Duration) -> Self {
+    pub(crate) fn out_of_time(deadline: Duration, words: &Words) -> Self {
         let message = format!("no answer within {deadline:?}");
         Self {
             kind: OutcomeKind::OutOfTime,
             message,
             then: Then::Replace,
+            trail: words.lines(TRAIL_LINES),
         }
     }
 
@@ -79,6 +86,7 @@ impl Failure {
             kind,
             message: sentence(&error.message),
             then,
+            trail: Vec::new(),
         }
     }
 
@@ -117,8 +125,20 @@ impl Failure {
             kind,
             message: sentence(&message),
             then: Then::Replace,
+            trail: trail(error, words),
         }
     }
+}
+
+fn trail(error: &wasmtime::Error, words: &Words) -> Vec<String> {
+    let mut trail = words.lines(TRAIL_LINES);
+    if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
+        let calls = backtrace.to_string();
+        // Its first line is a heading.
+        let calls = calls.lines().skip(1).take(TRAIL_LINES);
+        trail.extend(calls.map(|line| one_line(line, 256)));
+    }
+    trail
 }
 
 /// On one line, of bounded length, without its full stop.

@@ -299,6 +299,9 @@ impl<W: World> Plugin<W> {
                     tracing::warn!(
                         "Plugin {plugin} failed {failures} times in a row and rests for 10 minutes: {message}."
                     );
+                    for line in &failure.trail {
+                        tracing::warn!("Plugin {plugin}: {line}");
+                    }
                 }
             }
             Then::Disable => {
@@ -403,12 +406,4 @@ fn count(length: usize) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rests_double_until_the_fifth_failure_in_a_row_disables_for_ten_minutes() {
-        let rests = [1, 2, 3, 4, 5, 6, u32::MAX].map(|failures| rest_after(failures).as_secs());
-        assert_eq!(rests, [1, 2, 4, 8, 600, 600, 600]);
-    }
-}
+mod tests;

@@ -24,8 +24,7 @@ impl Words {
 
     /// Returns why the guest gave up, on one line: the message of its panic or the last lines that it wrote.
     pub(crate) fn last(&self) -> Option<String> {
-        let bytes: Vec<u8> = self.ring().iter().copied().collect();
-        let text = String::from_utf8_lossy(&bytes);
+        let text = self.text();
         let lines: Vec<&str> = text
             .lines()
             .filter(|line| !line.trim().is_empty() && !line.starts_with("note: "))
@@ -37,6 +36,22 @@ impl Words {
             .find("panicked at ")
             .map_or(words.as_str(), |at| &words[at..]);
         (!words.is_empty()).then(|| one_line(words, 1 << 10))
+    }
+
+    /// Returns the last lines that the guest wrote, `count` at most.
+    pub(crate) fn lines(&self, count: usize) -> Vec<String> {
+        let text = self.text();
+        let lines: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
+        let last = &lines[lines.len().saturating_sub(count)..];
+        last.iter().map(|line| one_line(line, 256)).collect()
+    }
+
+    fn text(&self) -> String {
+        let bytes: Vec<u8> = self.ring().iter().copied().collect();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     fn ring(&self) -> MutexGuard<'_, VecDeque<u8>> {
