@@ -15,6 +15,8 @@ mod page;
 mod pipeline;
 mod root;
 mod session;
+mod spooling;
+mod storage;
 mod ui;
 
 use std::process::ExitCode;

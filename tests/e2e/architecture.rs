@@ -32,7 +32,7 @@ const OURS: [(&str, &[&str]); 8] = [
 ];
 
 /// Dependencies that have an owner, and who else may name them.
-const OWNED: [(&str, &[&str]); 21] = [
+const OWNED: [(&str, &[&str]); 22] = [
     ("anyhow", &["taskscope"]),
     ("bytesize", &["taskscope"]),
     ("clap", &["taskscope"]),
@@ -42,6 +42,7 @@ const OWNED: [(&str, &[&str]); 21] = [
     ("nix", &["taskscope-supervise", "taskscope-capture"]),
     ("nvml-wrapper", &["taskscope-capture"]),
     ("opendal", &["taskscope-store"]),
+    ("opendal-http-transport-reqwest", &["taskscope-store"]),
     ("postcard", &["taskscope-capture"]),
     ("procfs", &["taskscope-capture"]),
     ("py-spy", &["taskscope-capture"]),
