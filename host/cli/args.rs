@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{attach, config, debug, doctor, list, plugin_compile, run, show, snapshot};
+use crate::commands::{
+    attach, config, debug, doctor, list, plugin_compile, run, show, snapshot, spool,
+};
 use crate::config::{ScopeChoice, Span};
 use crate::ui::ColorChoice;
 
@@ -35,6 +37,7 @@ pub(crate) enum Command {
     Snapshot(snapshot::SnapshotArgs),
     List(list::ListArgs),
     Show(show::ShowArgs),
+    Spool(spool::SpoolArgs),
     Config(config::ConfigArgs),
     Doctor(doctor::DoctorArgs),
     #[command(hide = true)]
@@ -56,7 +59,7 @@ pub(crate) enum Command {
 /// How to watch; shared by `run` and `attach`.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct WatchArgs {
-    /// Where snapshots go: a directory or an OpenDAL URL [default: the `store` setting, else .taskscope]
+    /// Where snapshots go: a directory or a URL such as s3://BUCKET/PREFIX [default: the `store` setting, else .taskscope]
     #[arg(long, value_name = "ROOT")]
     pub(crate) store: Option<String>,
 
@@ -95,7 +98,7 @@ pub(crate) struct LookArgs {
 /// Which task of which store.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct StoredArgs {
-    /// A directory or an OpenDAL URL [default: the `store` setting, else .taskscope]
+    /// A directory or a URL such as s3://BUCKET/PREFIX [default: the `store` setting, else .taskscope]
     #[arg(value_name = "ROOT")]
     pub(crate) root: Option<String>,
 

@@ -7,6 +7,7 @@ use model::Trigger;
 use plugin::Hurry;
 use store::Summary;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
@@ -62,17 +63,24 @@ pub(crate) async fn collect(
     let start = ledger.begin(Trigger::Start, 0, Instant::now());
     let (eye, clock) = (opening.eye.clone(), opening.clock);
     let hurry = opening.plugins.hurry();
-    // The task may be short: look while the store is still being opened.
-    let (first, mut line) = tokio::join!(look(&eye, start, clock), opening.open());
     let mut next = None;
-    let mut end = match first {
-        Ok(snapshot) => {
+    let (hurried, is_hurried) = watch::channel(false);
+    // The task may be short: look while the store is still being opened.
+    let opening = async { tokio::join!(look(&eye, start, clock), opening.open(is_hurried)) };
+    let ((first, mut line), early) = open(opening, &mut requests, &mut next, &hurried).await;
+    let mut end = match (first, early) {
+        (Ok(snapshot), None) => {
             let turn = line.keep(snapshot);
             drive(turn, &mut ledger, &mut requests, &mut next, &hurry).await
         }
-        Err(error) => {
+        (Ok(snapshot), Some(end)) => {
+            hurry.up(); // an end is not held up by a compiler
+            finish(line.keep(snapshot), end).await;
+            early
+        }
+        (Err(error), _) => {
             note(&error);
-            None
+            early
         }
     };
     capture::forget_start();
@@ -104,6 +112,30 @@ pub(crate) async fn collect(
         line.sinks.close(CLOSE_GRACE)
     );
     summary
+}
+
+/// Opens what there is to open while taking requests; one to end says `hurried`, and is returned.
+async fn open<T>(
+    opening: impl Future<Output = T>,
+    requests: &mut UnboundedReceiver<Request>,
+    next: &mut Option<Trigger>,
+    hurried: &watch::Sender<bool>,
+) -> (T, Option<Request>) {
+    let mut opening = pin!(opening);
+    let mut end = None;
+    loop {
+        tokio::select! {
+            biased;
+            opened = &mut opening => return (opened, end),
+            request = requests.recv(), if end.is_none() => match request {
+                Some(Request::Snapshot(trigger)) => *next = Some(trigger),
+                other => {
+                    hurried.send_replace(true);
+                    end = Some(other.unwrap_or(Request::Stop));
+                }
+            },
+        }
+    }
 }
 
 /// Runs one turn to its end while taking requests, and books it; returns the request to end, if it came. From then on the

@@ -9,6 +9,7 @@ pub(crate) mod plugin_compile;
 pub(crate) mod run;
 pub(crate) mod show;
 pub(crate) mod snapshot;
+pub(crate) mod spool;
 
 use crate::args::{Arguments, Command};
 use crate::clock::Clock;
@@ -50,6 +51,7 @@ fn run_here(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::Snapshot(args) => snapshot::run(&args, &world),
         Command::List(args) => list::run(&args, &world),
         Command::Show(args) => show::run(&args, &world),
+        Command::Spool(args) => spool::run(&args, &world),
         Command::Config(args) => config::run(&args, &world),
         Command::Debug(args) => debug::run(&args, &world),
         Command::Doctor(args) => doctor::run(&args, &world),

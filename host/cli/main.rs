@@ -17,6 +17,8 @@ mod pipeline;
 mod root;
 mod session;
 mod sinks;
+mod spooling;
+mod storage;
 mod ui;
 
 use std::process::ExitCode;

@@ -8,6 +8,7 @@ use store::{Entry, Key, Location, Place, Since, Store, StoreError};
 
 use crate::config::Loaded;
 use crate::outcome::Refusal;
+use crate::storage;
 
 /// Where snapshots go when nothing else is said.
 const DEFAULT_ROOT: &str = ".taskscope";
@@ -27,7 +28,8 @@ pub(crate) fn location(option: Option<&str>, loaded: &Loaded) -> anyhow::Result<
         (None, Some(text)) => (text, working_directory.join(loaded.directory())),
         (None, None) => (DEFAULT_ROOT, working_directory),
     };
-    Location::parse(text, &base).context(Refusal::Settings)
+    let location = Location::parse(text, &base).context(Refusal::Settings)?;
+    Ok(storage::with_conventions(location))
 }
 
 /// Which snapshot of a node is meant: `--at`.

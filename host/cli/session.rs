@@ -1,7 +1,7 @@
 //! From settings and options to a collector at work: its parts, its thread, its end.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,14 +12,15 @@ use model::{Detail, ProcessId, Task};
 use plugin::{About, Plugins, Sinks, StorageRequest};
 use store::{Location, Place, SpoolSettings, Store, Summary, Writer};
 use tokio::sync::mpsc::{self, UnboundedSender, unbounded_channel};
-use tokio::time::Instant;
+use tokio::sync::watch::Receiver;
+use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use crate::args::{LookArgs, WatchArgs};
 use crate::clock::Clock;
 use crate::collect::{self, Request};
 use crate::commands::World;
-use crate::config::{Loaded, ScopeChoice, StackChoice};
+use crate::config::{Loaded, ScopeChoice, SpoolChoices, StackChoice};
 use crate::enrichers::{compiler, enrichers};
 use crate::environment;
 use crate::ledger::{Ledger, Pace};
@@ -27,9 +28,13 @@ use crate::names::Names;
 use crate::outcome::Refusal;
 use crate::pipeline::{Eye, Line};
 use crate::sinks;
+use crate::spooling;
 
 /// How long finding a free attempt may take before 0 is taken.
 const OPEN_DEADLINE: Duration = Duration::from_secs(5);
+/// How long the index of a store that does not answer is waited for, and how long a disk that may hold the spool.
+const INDEX_DEADLINE: Duration = Duration::from_secs(10);
+const SPOOL_DEADLINE: Duration = Duration::from_secs(2);
 /// How long a command that a person waits for gives plugins to compile, and stores to answer.
 pub(crate) const LOAD_DEADLINE: Duration = Duration::from_secs(20);
 
@@ -154,48 +159,40 @@ impl Session {
         }
     }
 
-    fn spool(&self) -> SpoolSettings {
-        let spool = &self.loaded.settings.store.spool;
-        let beside = || {
-            self.location
-                .directory()
-                .filter(|store| can_be_written(store))
-                .map(|store| store.join(".spool"))
-        };
-        let of_the_user = || {
-            environment::state_directory()
-                .join("taskscope")
-                .join("spool")
-        };
-        SpoolSettings {
-            directory: spool
-                .directory
-                .clone()
-                .or_else(beside)
-                .unwrap_or_else(of_the_user),
-            max_size_bytes: spool.max_size.bytes(),
+    /// Returns where snapshots wait. A dead mount must not hold us up.
+    async fn spool(&self) -> SpoolSettings {
+        let (location, choices) = (self.location.clone(), self.spool_choices().clone());
+        let looking = tokio::task::spawn_blocking(move || spooling::spool(&location, &choices));
+        match timeout(SPOOL_DEADLINE, looking).await {
+            Ok(Ok(spool)) => spool,
+            Ok(Err(_)) | Err(_) => SpoolSettings {
+                directory: spooling::of_the_user(&self.location.file_name()),
+                max_size_bytes: self.spool_choices().max_size.bytes(),
+            },
         }
     }
 
-    /// Opens the store and finds the attempt; trouble is a warning, and snapshots go to the spool.
-    pub(crate) async fn writer(&self) -> (Writer, Task, Option<Store>) {
+    fn spool_choices(&self) -> &SpoolChoices {
+        &self.loaded.settings.store.spool
+    }
+
+    /// Opens the store and finds the attempt, but does not wait for a store once `hurried` is true; trouble is a
+    /// warning, and snapshots wait in the spool.
+    pub(crate) async fn writer(&self, hurried: &Receiver<bool>) -> (Writer, Task, Option<Store>) {
         let store = Store::open(&self.location)
             .inspect_err(|error| {
-                warn!("The store cannot be opened; snapshots go to the spool: {error}.");
+                let cause = std::error::Error::source(error)
+                    .map_or_else(String::new, |cause| format!(": {cause}"));
+                let remedy = error
+                    .remedy()
+                    .map_or_else(String::new, |remedy| format!("; {remedy}"));
+                warn!("Snapshots wait in the spool, because {error}{cause}{remedy}.");
             })
             .ok();
-        let attempt = match (self.names.attempt, &store) {
-            (Some(attempt), _) => attempt,
-            (None, None) => 0,
-            (None, Some(store)) => {
-                let node = self.task(0).node;
-                let free = store.next_attempt(&self.names.path, &node);
-                tokio::time::timeout(OPEN_DEADLINE, free)
-                    .await
-                    .ok()
-                    .and_then(Result::ok)
-                    .unwrap_or(0)
-            }
+        let spool = self.spool().await;
+        let attempt = match self.names.attempt {
+            Some(attempt) => attempt,
+            None => self.free_attempt(store.as_ref(), &spool, hurried).await,
         };
         let task = self.task(attempt);
         let place = Place {
@@ -204,14 +201,52 @@ impl Session {
             node: task.node.clone(),
         };
         let focus_files = self.loaded.settings.capture.focus_files.clone();
-        let writer = Writer::open(
-            store.clone(),
-            place,
-            task.clone(),
-            focus_files,
-            self.spool(),
-        );
-        (writer.await, task, store)
+        let open = |patience| {
+            let (store, place, task) = (store.clone(), place.clone(), task.clone());
+            Writer::open_within(
+                patience,
+                store,
+                place,
+                task,
+                focus_files.clone(),
+                spool.clone(),
+            )
+        };
+        let writer = tokio::select! {
+            biased;
+            writer = open(INDEX_DEADLINE) => writer,
+            () = called(hurried) => open(Duration::ZERO).await,
+        };
+        (writer, task, store)
+    }
+
+    /// Returns the attempt after the last one of this node that the store or the spool knows.
+    async fn free_attempt(
+        &self,
+        store: Option<&Store>,
+        spool: &SpoolSettings,
+        hurried: &Receiver<bool>,
+    ) -> u32 {
+        let node = self.task(0).node;
+        let spooled = store::next_spooled_attempt(&spool.directory, &self.names.path, &node);
+        let Some(store) = store else {
+            return spooled;
+        };
+        let stored = tokio::select! {
+            biased;
+            stored = timeout(OPEN_DEADLINE, store.next_attempt(&self.names.path, &node)) => stored,
+            () = called(hurried) => return spooled,
+        };
+        let stored = stored.ok().and_then(Result::ok);
+        stored.unwrap_or(0).max(spooled)
+    }
+}
+
+/// Waits until `hurried` is true.
+async fn called(hurried: &Receiver<bool>) {
+    let mut hurried = hurried.clone();
+    if hurried.wait_for(|is_hurried| *is_hurried).await.is_err() {
+        std::future::pending::<()>().await; // nobody can call any more
     }
 }
 
@@ -237,12 +272,6 @@ fn pace(args: &WatchArgs, loaded: &Loaded) -> Pace {
         budget: Some((capture.budget.percent(), levels)),
         interval: args.default_interval.unwrap_or(capture.interval).duration(),
     }
-}
-
-/// Whether a store can lie in `directory`, which is made where it is missing.
-fn can_be_written(directory: &std::path::Path) -> bool {
-    std::fs::create_dir_all(directory).is_ok()
-        && rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
 /// Returns the machine that `look` and the settings name.
@@ -301,9 +330,9 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// Opens the store.
-    pub(crate) async fn open(self) -> Line {
-        let (writer, task, store) = self.session.writer().await;
+    /// Opens the store, without waiting for it once `hurried` is true.
+    pub(crate) async fn open(self, hurried: Receiver<bool>) -> Line {
+        let (writer, task, store) = self.session.writer(&hurried).await;
         tokio::spawn(sinks::serve(self.requests, store, task.clone()));
         Line {
             eye: self.eye,
@@ -319,7 +348,7 @@ impl Opening {
 /// A collector at work on a thread of its own, so that whatever happens to it does not reach the task.
 pub(crate) struct Collector {
     requests: UnboundedSender<Request>,
-    done: Receiver<Summary>,
+    done: std::sync::mpsc::Receiver<Summary>,
 }
 
 impl Collector {

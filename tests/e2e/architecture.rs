@@ -32,7 +32,7 @@ const OURS: [(&str, &[&str]); 8] = [
 ];
 
 /// Dependencies that have an owner, and who else may name them.
-const OWNED: [(&str, &[&str]); 23] = [
+const OWNED: [(&str, &[&str]); 24] = [
     ("anyhow", &["taskscope"]),
     ("bytesize", &["taskscope"]),
     ("clap", &["taskscope"]),
@@ -44,6 +44,7 @@ const OWNED: [(&str, &[&str]); 23] = [
     ("nix", &["taskscope-supervise", "taskscope-capture"]),
     ("nvml-wrapper", &["taskscope-capture"]),
     ("opendal", &["taskscope-store"]),
+    ("opendal-http-transport-reqwest", &["taskscope-store"]),
     ("postcard", &["taskscope-capture"]),
     ("procfs", &["taskscope-capture"]),
     ("py-spy", &["taskscope-capture"]),

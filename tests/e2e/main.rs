@@ -18,6 +18,7 @@ mod job;
 mod plugins;
 mod read;
 mod run;
+mod services;
 mod settings;
 mod sinks;
 mod support;

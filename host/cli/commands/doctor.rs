@@ -7,7 +7,7 @@ use anyhow::Context;
 use capture::{Right, RightName, RightState, Rights, try_gpus, try_rights};
 use clap::Args;
 use serde::Serialize;
-use store::{Location, Store};
+use store::{Check, Location, Store};
 
 use crate::args::LookArgs;
 use crate::commands::World;
@@ -26,9 +26,14 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pid: Option<i32>,
 
-    /// Try this store as well: write, read and delete one small object
-    #[arg(long, value_name = "ROOT")]
-    store: Option<String>,
+    /// Try this store as well: write, list, read and delete one small object [default: the `store` setting, else
+    /// .taskscope]
+    #[arg(long, value_name = "ROOT", num_args = 0..=1)]
+    #[expect(
+        clippy::option_option,
+        reason = "not asked for, asked for, asked for by name: clap's own form of it"
+    )]
+    store: Option<Option<String>>,
 
     /// Print JSON
     #[arg(long)]
@@ -43,6 +48,8 @@ struct Report<'a> {
     ours: &'a capture::OwnRights,
     process: &'a capture::ProcessRights,
     rights: Vec<Line<'a>>,
+    /// Each operation on the store, where one was to be tried.
+    store: &'a [StoreLine],
 }
 
 #[derive(Serialize)]
@@ -69,14 +76,19 @@ pub(crate) fn run(args: &DoctorArgs, world: &World) -> anyhow::Result<Outcome> {
     machine.close();
     let mut rights = found?;
     rights.rights.extend(gpus);
+    let mut of_store = Vec::new();
     if let Some(store) = &args.store {
-        let location = root::location(Some(store), &loaded)?;
-        rights.rights.push(try_store(&location)?);
+        let location = root::location(store.as_deref(), &loaded)?;
+        let (right, lines) = try_store(&location)?;
+        rights.rights.push(right);
+        of_store = lines;
     }
     let text = if args.json {
-        json(&rights, own.is_some())?
+        json(&rights, &of_store, own.is_some())?
     } else {
-        words(&rights, own.is_some(), world.ui)
+        let mut text = words(&rights, own.is_some(), world.ui);
+        store_words(&mut text, &of_store, world.ui);
+        text
     };
     ui::data(&text)?;
     let is_lost = |right: &Right| right.state == RightState::Lost;
@@ -116,24 +128,87 @@ impl Drop for OwnProcess {
     }
 }
 
-fn try_store(location: &Location) -> anyhow::Result<Right> {
+/// Tries every operation on the store.
+fn try_store(location: &Location) -> anyhow::Result<(Right, Vec<StoreLine>)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let tried = runtime.block_on(async {
-        let store = Store::open(location)?;
-        tokio::time::timeout(LOAD_DEADLINE, store.probe())
-            .await
-            .context("it did not answer in time")?
-            .map_err(anyhow::Error::from)
+    let checks = runtime.block_on(async {
+        match Store::open(location) {
+            Ok(store) => store.try_operations(LOAD_DEADLINE).await,
+            Err(error) => vec![Check {
+                operation: "open",
+                result: Some(Err(error)),
+            }],
+        }
     });
-    Ok(match tried {
-        Ok(()) => Right::holds(
+    let lines: Vec<StoreLine> = checks.into_iter().map(StoreLine::of).collect();
+    let lost = lines.iter().find(|line| line.state == RightState::Lost);
+    let right = match lost {
+        None => Right::holds(
             RightName::Store,
-            format!("{location} can be written and read"),
+            format!("{location} can be written, listed, read and deleted from"),
         ),
-        Err(error) => Right::lost(RightName::Store, format!("{error:#}"), None),
-    })
+        Some(lost) => {
+            let remedy = lost
+                .remedy
+                .map_or_else(String::new, |remedy| format!("; {remedy}"));
+            Right::lost(RightName::Store, format!("{}{remedy}", lost.detail), None)
+        }
+    };
+    Ok((right, lines))
+}
+
+/// One operation on the store.
+#[derive(Serialize)]
+struct StoreLine {
+    detail: String,
+    operation: &'static str,
+    remedy: Option<&'static str>,
+    state: RightState,
+}
+
+impl StoreLine {
+    fn of(check: Check) -> Self {
+        let (state, detail, remedy) = match check.result {
+            Some(Ok(())) => (RightState::Holds, String::new(), None),
+            Some(Err(error)) => {
+                let remedy = error.remedy();
+                let error = anyhow::Error::from(error);
+                (RightState::Lost, format!("{error:#}"), remedy)
+            }
+            None => (
+                RightState::Unknown,
+                "not tried, because nothing could be written".to_owned(),
+                None,
+            ),
+        };
+        Self {
+            detail,
+            operation: check.operation,
+            remedy,
+            state,
+        }
+    }
+}
+
+fn store_words(text: &mut String, lines: &[StoreLine], ui: Ui) {
+    for line in lines {
+        let state = state_word(line.state, ui);
+        let name = format!("store {}", line.operation);
+        _ = writeln!(text, "{state} {name:<19} {}", page::safe(&line.detail));
+        if let Some(remedy) = line.remedy {
+            _ = writeln!(text, "           {:<17} {remedy}", "remedy:");
+        }
+    }
+}
+
+fn state_word(state: RightState, ui: Ui) -> String {
+    match state {
+        RightState::Holds => "holds   ".to_owned(),
+        RightState::Lost => page::red("lost    ", ui.color),
+        RightState::Unknown => page::yellow("unknown ", ui.color),
+    }
 }
 
 fn lost_without(right: RightName) -> &'static str {
@@ -157,7 +232,7 @@ fn lost_without(right: RightName) -> &'static str {
     }
 }
 
-fn json(rights: &Rights, is_own_process: bool) -> anyhow::Result<String> {
+fn json(rights: &Rights, store: &[StoreLine], is_own_process: bool) -> anyhow::Result<String> {
     let lines = rights.rights.iter().map(|right| Line {
         detail: &right.detail,
         lost_without: lost_without(right.right),
@@ -170,6 +245,7 @@ fn json(rights: &Rights, is_own_process: bool) -> anyhow::Result<String> {
         ours: &rights.ours,
         process: &rights.process,
         rights: lines.collect(),
+        store,
     };
     Ok(serde_json::to_string_pretty(&report)? + "\n")
 }
@@ -178,11 +254,7 @@ fn words(rights: &Rights, is_own_process: bool, ui: Ui) -> String {
     let mut text = String::new();
     subjects(&mut text, rights, is_own_process);
     for right in &rights.rights {
-        let state = match right.state {
-            RightState::Holds => "holds   ".to_owned(),
-            RightState::Lost => page::red("lost    ", ui.color),
-            RightState::Unknown => page::yellow("unknown ", ui.color),
-        };
+        let state = state_word(right.state, ui);
         let name = right.right.as_str();
         _ = writeln!(text, "{state} {name:<19} {}", page::safe(&right.detail));
         if right.state != RightState::Lost {

@@ -124,6 +124,7 @@ pub(crate) fn conclude(summary: Option<Summary>, session: &Session) -> bool {
         stored,
         spooled,
         lost,
+        recovered,
         ..
     }) = summary
     else {
@@ -137,9 +138,16 @@ pub(crate) fn conclude(summary: Option<Summary>, session: &Session) -> bool {
             "{stored} snapshot{plural} of {path} in {location}"
         ));
     }
+    if recovered > 0 {
+        let plural = if recovered == 1 { "" } else { "s" };
+        ui::say(&format!(
+            "{recovered} snapshot{plural} that earlier collectors had left in the spool are in {location} too"
+        ));
+    }
     if spooled > 0 {
         ui::say(&format!(
-            "warning: {spooled} of {path} could not be stored and wait in the spool"
+            "warning: {spooled} of {path} could not be stored and wait in the spool; the next collector brings them, or \
+             `taskscope spool push`"
         ));
     }
     spooled == 0 && lost == 0

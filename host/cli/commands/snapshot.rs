@@ -80,7 +80,8 @@ pub(crate) fn run(args: &SnapshotArgs, world: &World) -> anyhow::Result<Outcome>
             ui::data(&text)?;
             return Ok(Outcome::Well);
         }
-        let (writer, task, _) = session.writer().await;
+        let (_calm, hurried) = tokio::sync::watch::channel(false);
+        let (writer, task, _) = session.writer(&hurried).await;
         let eye = std::sync::Arc::new(std::sync::Mutex::new(eye));
         let mut line = Line {
             eye,

@@ -282,7 +282,7 @@ impl Delivery {
     async fn drain_leftovers(&mut self, store: &Store) -> usize {
         let drained = self.leftovers.drain(&self.way(store)).await;
         self.tally.change(|summary| {
-            summary.stored += drained.stored;
+            summary.recovered += drained.stored;
             summary.set_aside += drained.set_aside;
         });
         match drained.failure {

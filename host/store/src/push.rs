@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use model::TaskPath;
+
 use crate::deadline::Deadline;
 use crate::drain::Drain;
 use crate::leftovers::drain_place;
@@ -72,6 +74,15 @@ pub async fn push(store: &Store, directory: &Path) -> Result<Pushed, StoreError>
         }
     }
     Ok(pushed)
+}
+
+/// Returns the number after the last attempt that `node` has snapshots of in the spool `directory`, 0 where it has none.
+pub fn next_spooled_attempt(directory: &Path, task: &TaskPath, node: &str) -> u32 {
+    let places = files(directory).into_iter().map(|file| file.key.place);
+    let attempts = places
+        .filter(|place| place.task == *task && place.node == node)
+        .map(|place| place.attempt.saturating_add(1));
+    attempts.max().unwrap_or(0)
 }
 
 /// Returns the address of the store that the spool `directory` belongs to, as it was written there.

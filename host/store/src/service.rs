@@ -70,6 +70,6 @@ fn prepare_client() {
     ONCE.call_once(|| {
         // Fails only where one is installed already, which then serves as well.
         _ = rustls::crypto::ring::default_provider().install_default();
-        opendal::install_default();
+        opendal_http_transport_reqwest::install_default();
     });
 }

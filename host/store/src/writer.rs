@@ -71,11 +71,13 @@ pub struct Summary {
     pub evicted: u64,
     /// Neither in the store nor in the spool.
     pub lost: u64,
+    /// Brought to the store for collectors of other places that left them in the spool.
+    pub recovered: u64,
     /// Set aside in the spool, because they can never be stored.
     pub set_aside: u64,
     /// Still in the spool at the end; a later writer with the same spool stores them, or [`push`](crate::push).
     pub spooled: u64,
-    /// Brought to the store, those that earlier writers left in the spool included.
+    /// Brought to the store, those that an earlier writer of the same place left in the spool included.
     pub stored: u64,
 }
 

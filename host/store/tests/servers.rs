@@ -1,0 +1,112 @@
+//! The real writer and reader with real storage servers on loopback.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use taskscope_store::{Key, Location, Place, SpoolSettings, Store, Summary, Writer};
+use testkit::{AZURE_ACCOUNT, AZURE_KEY, BUCKET, StorageServer};
+
+mod sample;
+
+const PATIENCE: Duration = Duration::from_mins(2);
+
+fn open(url: &str) -> Store {
+    let location = Location::parse(url, Path::new("/nowhere")).unwrap();
+    Store::open(&location).unwrap()
+}
+
+async fn writer(store: &Store, spool: &Path) -> Writer {
+    let task = sample::task();
+    let spool = SpoolSettings {
+        directory: spool.to_owned(),
+        max_size_bytes: 1 << 30,
+    };
+    Writer::open(
+        Some(store.clone()),
+        Place::of(&task),
+        task,
+        Vec::new(),
+        spool,
+    )
+    .await
+}
+
+/// Twenty snapshots, half of them by a second collector, and one whose name is taken.
+async fn write_and_read(url: &str) {
+    let (store, spool) = (open(url), tempfile::tempdir().unwrap());
+    let place = Place::of(&sample::task());
+    for first in [0, 10] {
+        let mut writer = writer(&store, spool.path()).await;
+        assert_eq!(writer.next_sequence(), first);
+        for sequence in first..first + 10 {
+            writer
+                .write(&sample::snapshot(sequence), sample::time(sequence))
+                .await;
+        }
+        let summary = writer.close(PATIENCE).await;
+        assert_eq!((summary.stored, summary.spooled, summary.lost), (10, 0, 0));
+    }
+    // The same name with other content is another collector's, and stays as it is.
+    let mut second = writer(&store, spool.path()).await;
+    let mut other = sample::snapshot(19);
+    other.collector_version = "another".to_owned();
+    second.write(&other, sample::time(19)).await;
+    let summary = second.close(PATIENCE).await;
+    let one_aside = Summary {
+        set_aside: 1,
+        ..Summary::default()
+    };
+    assert_eq!(summary, one_aside);
+
+    let reader = open(url);
+    let tasks = reader.tasks().await.unwrap();
+    assert_eq!((tasks.len(), &tasks[0].attempts[..]), (1, &[0][..]));
+    assert_eq!(reader.nodes(&place.task, 0).await.unwrap(), ["node-a"]);
+    let index = reader.index(&place).await.unwrap();
+    assert_eq!(index.snapshots.len(), 20);
+    for (sequence, entry) in (0..).zip(&index.snapshots) {
+        let key: Key = entry.key.parse().unwrap();
+        assert_eq!(reader.load(&key).await.unwrap(), sample::snapshot(sequence));
+    }
+    for check in reader.try_operations(PATIENCE).await {
+        assert!(matches!(check.result, Some(Ok(()))), "{check:?}");
+    }
+}
+
+#[tokio::test]
+async fn s3() {
+    let Some(server) = StorageServer::s3() else {
+        return;
+    };
+    let port = server.port;
+    write_and_read(&format!(
+        "s3://{BUCKET}/a/prefix?endpoint=http://127.0.0.1:{port}&access_key_id=test&secret_access_key=test"
+    ))
+    .await;
+}
+
+#[tokio::test]
+async fn azure() {
+    let Some(server) = StorageServer::azure() else {
+        return;
+    };
+    let endpoint = server.azure_endpoint();
+    write_and_read(&format!(
+        "az://{BUCKET}/a/prefix?endpoint={endpoint}&account_name={AZURE_ACCOUNT}&account_key={AZURE_KEY}"
+    ))
+    .await;
+}
+
+#[tokio::test]
+async fn gcs() {
+    let Some(server) = StorageServer::gcs() else {
+        return;
+    };
+    let port = server.port;
+    write_and_read(&format!(
+        "gs://{BUCKET}/a/prefix?endpoint=http://127.0.0.1:{port}&skip_signature=true&disable_vm_metadata=true\
+         &disable_config_load=true"
+    ))
+    .await;
+}
