@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{attach, config, debug, doctor, list, plugin_compile, run, show, snapshot};
+use crate::commands::{
+    attach, config, debug, diff, doctor, list, plugin_compile, run, show, snapshot,
+};
 use crate::config::{ScopeChoice, Span};
 use crate::ui::ColorChoice;
 
@@ -35,6 +37,7 @@ pub(crate) enum Command {
     Snapshot(snapshot::SnapshotArgs),
     List(list::ListArgs),
     Show(show::ShowArgs),
+    Diff(diff::DiffArgs),
     Config(config::ConfigArgs),
     Doctor(doctor::DoctorArgs),
     #[command(hide = true)]

@@ -3,6 +3,7 @@
 pub(crate) mod attach;
 pub(crate) mod config;
 pub(crate) mod debug;
+pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod list;
 pub(crate) mod plugin_compile;
@@ -50,6 +51,7 @@ fn run_here(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::Snapshot(args) => snapshot::run(&args, &world),
         Command::List(args) => list::run(&args, &world),
         Command::Show(args) => show::run(&args, &world),
+        Command::Diff(args) => diff::run(&args, &world),
         Command::Config(args) => config::run(&args, &world),
         Command::Debug(args) => debug::run(&args, &world),
         Command::Doctor(args) => doctor::run(&args, &world),

@@ -21,8 +21,11 @@ use std::fmt::Write as _;
 use model::{Annotation, OutcomeKind, ProcessId, Severity, Snapshot, Target, Trigger};
 
 use crate::ui::Ui;
+pub(crate) use call::call;
+pub(crate) use doing::{code_words, frames};
 pub(crate) use process::process;
-pub(crate) use text::{count, red, safe, yellow};
+pub(crate) use text::{base_name, bold, count, red, safe, yellow};
+pub(crate) use tree::state_words;
 
 /// Where the snapshot stands among others.
 #[derive(Clone, Debug, Default)]
