@@ -3,16 +3,16 @@
 //! Unknown keys, wrong types and impossible values are refused with file, line and caret before a task starts.
 
 pub(crate) mod file;
+mod plugins;
 mod values;
-
-use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 pub(crate) use file::parse;
 pub(crate) use file::{Loaded, load};
-pub(crate) use values::{Allowance, Pattern, Share, Size, Span};
+pub(crate) use plugins::{EnricherEntry, PluginSettings, SinkEntry};
+pub(crate) use values::{Age, Allowance, Pattern, Share, Size, Span};
 
 /// All settings, as in `collector.toml`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -23,6 +23,7 @@ pub(crate) struct Settings {
     pub(crate) store: StoreSettings,
     pub(crate) plugins: PluginSettings,
     pub(crate) enricher: Vec<EnricherEntry>,
+    pub(crate) sink: Vec<SinkEntry>,
 }
 
 /// `[task]`
@@ -90,7 +91,28 @@ pub(crate) enum StackChoice {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct StoreSettings {
     pub(crate) url: Option<String>,
+    pub(crate) retention: Option<RetentionChoice>,
     pub(crate) spool: SpoolChoices,
+}
+
+/// `[store] retention`
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct RetentionChoice {
+    pub(crate) snapshots: Option<std::num::NonZeroU64>,
+    pub(crate) age: Option<Age>,
+    pub(crate) size: Option<Size>,
+}
+
+impl RetentionChoice {
+    /// Returns what is kept.
+    pub(crate) fn limits(self) -> store::Retention {
+        store::Retention {
+            age: self.age.map(Age::duration),
+            size_bytes: self.size.map(Size::bytes),
+            snapshots: self.snapshots.map(std::num::NonZeroU64::get),
+        }
+    }
 }
 
 /// `[store.spool]`
@@ -99,68 +121,6 @@ pub(crate) struct StoreSettings {
 pub(crate) struct SpoolChoices {
     pub(crate) directory: Option<std::path::PathBuf>,
     pub(crate) max_size: Size,
-}
-
-/// `[plugins]`
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct PluginSettings {
-    pub(crate) cache_dir: Option<std::path::PathBuf>,
-    pub(crate) memory: Size,
-    pub(crate) deadline: Span,
-}
-
-/// `[[enricher]]`
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct EnricherEntry {
-    pub(crate) name: String,
-    #[serde(default)]
-    pub(crate) wasm: Option<String>,
-    #[serde(default = "enabled")]
-    pub(crate) enabled: bool,
-    #[serde(default)]
-    pub(crate) sha256: Option<String>,
-    #[serde(default)]
-    pub(crate) config: Option<BTreeMap<String, toml::Value>>,
-    #[serde(default)]
-    pub(crate) permissions: Permissions,
-    #[serde(default)]
-    pub(crate) limits: Limits,
-}
-
-/// `[[enricher]] permissions`
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Permissions {
-    pub(crate) environment: Vec<String>,
-}
-
-/// `[[enricher]] limits`
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Limits {
-    pub(crate) memory: Option<Size>,
-    pub(crate) deadline: Option<Span>,
-}
-
-impl EnricherEntry {
-    /// Returns the entry of the built-in plugin `name` as it stands without settings.
-    pub(crate) fn builtin(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            wasm: None,
-            enabled: true,
-            sha256: None,
-            config: None,
-            permissions: Permissions::default(),
-            limits: Limits::default(),
-        }
-    }
-}
-
-fn enabled() -> bool {
-    true
 }
 
 impl Default for CaptureSettings {
@@ -198,16 +158,6 @@ impl Default for SpoolChoices {
         Self {
             directory: None,
             max_size: Size::mebibytes(512),
-        }
-    }
-}
-
-impl Default for PluginSettings {
-    fn default() -> Self {
-        Self {
-            cache_dir: None,
-            memory: Size::mebibytes(64),
-            deadline: Span::seconds(2),
         }
     }
 }

@@ -9,6 +9,7 @@ mod gpus;
 mod process;
 mod process_facts;
 mod python;
+mod redactions;
 mod room;
 mod steps;
 pub(crate) mod table;
@@ -24,6 +25,7 @@ use crate::ui::Ui;
 pub(crate) use call::call;
 pub(crate) use doing::{code_words, frames};
 pub(crate) use process::process;
+pub(crate) use redactions::{page as redactions_page, redactions};
 pub(crate) use text::{base_name, bold, count, red, safe, yellow};
 pub(crate) use tree::state_words;
 
@@ -230,4 +232,4 @@ fn plugins(page: &mut String, snapshot: &Snapshot) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

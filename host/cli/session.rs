@@ -164,6 +164,8 @@ impl Session {
 
     /// Opens the store and finds the attempt; trouble is a warning, and snapshots go to the spool.
     pub(crate) async fn writer(&self) -> (Writer, Task) {
+        // Snapshots hold command lines. The task has been started by now, with the umask that we were started with.
+        rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
         let store = Store::open(&self.location)
             .inspect_err(|error| {
                 warn!("The store cannot be opened; snapshots go to the spool: {error}.");
@@ -189,10 +191,16 @@ impl Session {
             node: task.node.clone(),
         };
         let focus_files = self.loaded.settings.capture.focus_files.clone();
-        (
-            Writer::open(store, place, task.clone(), focus_files, self.spool()).await,
-            task,
-        )
+        let writer = Writer::open(store, place, task.clone(), focus_files, self.spool()).await;
+        writer.keep_only(
+            self.loaded
+                .settings
+                .store
+                .retention
+                .unwrap_or_default()
+                .limits(),
+        );
+        (writer, task)
     }
 }
 

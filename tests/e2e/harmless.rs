@@ -154,6 +154,9 @@ fn hang(collector: i32) -> i32 {
         helper = memory_helper(collector);
         helper.is_some()
     });
+    // What `ps` shows says whose it is.
+    let shown = std::fs::read(format!("/proc/{}/cmdline", helper.unwrap())).unwrap();
+    assert_eq!(shown, b"taskscope\0memory-helper\0");
     testkit::send_signal(helper.unwrap(), 19);
     helper.unwrap()
 }

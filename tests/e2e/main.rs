@@ -19,5 +19,6 @@ mod plugins;
 mod read;
 mod run;
 mod settings;
+mod stored;
 mod support;
 mod unprivileged;

@@ -19,7 +19,7 @@ fn everything() -> String {
 fn keys(text: &str) -> BTreeSet<String> {
     fn walk(prefix: &str, value: &toml::Value, keys: &mut BTreeSet<String>) {
         match value {
-            toml::Value::Table(table) if prefix != "enricher.config" => {
+            toml::Value::Table(table) if !prefix.ends_with(".config") => {
                 for (name, inner) in table {
                     let key = if prefix.is_empty() {
                         name.clone()
@@ -29,7 +29,9 @@ fn keys(text: &str) -> BTreeSet<String> {
                     walk(&key, inner, keys);
                 }
             }
-            toml::Value::Array(items) if prefix == "enricher" => {
+            toml::Value::Array(items)
+                if ["enricher", "sink", "sink.permissions.dirs"].contains(&prefix) =>
+            {
                 for item in items {
                     walk(prefix, item, keys);
                 }

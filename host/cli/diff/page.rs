@@ -32,8 +32,9 @@ pub(crate) fn page(diff: &Diff, ui: Ui) -> String {
         }
     }
     activities(&mut page, diff);
-    if diff.changes.is_empty() && diff.activities.iter().all(Activity::is_none) {
-        page.push_str("\nNothing changed.\n");
+    let has_moved = diff.changes.iter().any(|change| change.kind != Kind::Stuck);
+    if !has_moved && diff.activities.iter().all(Activity::is_none) {
+        page.push_str("\nNothing moved.\n");
     }
     page
 }

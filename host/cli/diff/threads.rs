@@ -75,14 +75,13 @@ fn since(before: &Process, after: &Process, trace: &Trace) -> String {
     let (Some(before), Some(now)) = (of(before), of(after)) else {
         return String::new();
     };
-    let waits = now.call.as_ref().filter(|_| now.state != Some('R'));
-    let waits = waits.map_or_else(String::new, |it| format!(", waits in {}", call(it)));
+    let waits = format!(", {}", wait(&now));
     match (&before.schedstat, &now.schedstat) {
         (Some(old), Some(new)) if old == new => match now.unchanged_since {
             Some(since) => format!("{waits}; it has not run since {}", since.human()),
             None => format!("{waits}; it has not run"),
         },
-        (Some(_), Some(_)) => format!("{waits}; it has run, and came back"),
+        (Some(_), Some(_)) => format!("{waits}; it has run in between"),
         _ => waits,
     }
 }

@@ -10,3 +10,7 @@ mod register;
 pub use poll::wait_for_any;
 pub use process::{OwnProcess, State, end_all};
 pub use register::{Held, Register};
+
+/// The name under which processes of ours are started, the first word of their command line: what `ps` shows must say
+/// whose they are, which `/proc/self/exe` does not.
+pub const SHOWN_AS: &str = "taskscope";

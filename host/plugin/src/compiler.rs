@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{PipeReader, Read};
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -121,6 +122,7 @@ impl Compiler {
         let (words, theirs) = std::io::pipe().map_err(failed)?;
         let mut command = Command::new(&self.program);
         command
+            .arg0(helper::SHOWN_AS)
             .args(&self.arguments)
             .args(self.limits.arguments())
             .stdin(input)

@@ -1,4 +1,4 @@
-//! The writer's background task: brings parcels to the store, and to the spool while the store does not take them.
+//! The writer's background task: brings parcels to the store, and what waits in the spool.
 //!
 //! Order of writes: the snapshot first, the index after it, so that the index never names what is not there. What
 //! fails is tried again later, oldest first.
@@ -12,23 +12,26 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
+use crate::claim::Claim;
 use crate::deadline::{Deadline, reached};
+use crate::drain::{Drain, set_aside};
 use crate::error::root_cause;
 use crate::index::Listed;
+use crate::leftovers::Leftovers;
 use crate::spool_handle::SpoolHandle;
 use crate::stored_index::StoredIndex;
 use crate::writer::Summary;
-use crate::{Key, Place, Store, StoreError, format};
+use crate::{Key, Place, Store, StoreError};
 
 /// Spooled snapshots that are stored before new ones have their turn and the index is written.
-const BATCH: usize = 64;
-/// So many spooled snapshots in a row that the store does not take, and it is the store's fault, not theirs.
-const FAILURES_IN_A_ROW: usize = 2;
+pub(crate) const BATCH: usize = 64;
 
 /// One encoded snapshot on its way.
 #[derive(Debug)]
 pub(crate) struct Parcel {
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Arc<[u8]>,
+    /// Whether it is in the spool too, as nearly always.
+    pub(crate) is_spooled: bool,
     pub(crate) key: Key,
     pub(crate) listed: Listed,
     pub(crate) now: Timestamp,
@@ -51,25 +54,20 @@ impl Tally {
 /// The background task.
 pub(crate) struct Delivery {
     backoff: Backoff,
+    claim: Option<Claim>,
     deadline: Deadline,
     index: StoredIndex,
+    /// What collectors before this one have left in the spool.
+    leftovers: Leftovers,
     place: Place,
     said_that_spool_is_full: bool,
     spool: SpoolHandle,
     store: Option<Store>,
-    /// New parcels go to the spool at once, because trying the store takes its time.
+    /// New parcels wait in the spool, because trying the store takes its time.
     store_is_down: bool,
     tally: Tally,
-    /// Whether snapshots of this place may be in the spool.
+    /// Whether snapshots of this place may be in the spool that are not in the queue.
     waiting: bool,
-}
-
-/// What became of one snapshot in the spool.
-enum Spooled {
-    Stored,
-    /// Evicted or set aside.
-    OutOfTheWay,
-    Failed,
 }
 
 impl Delivery {
@@ -83,8 +81,10 @@ impl Delivery {
     ) -> Self {
         Self {
             backoff: Backoff::new(),
+            claim: None,
             deadline,
             index,
+            leftovers: Leftovers::default(),
             place,
             said_that_spool_is_full: false,
             spool,
@@ -99,6 +99,8 @@ impl Delivery {
     pub(crate) async fn begin(&mut self, opening_time: Duration) -> u64 {
         let spooled = self.waiting_keys().await;
         self.waiting = !spooled.is_empty();
+        self.leftovers = Leftovers::of_others(&self.spool, &self.place).await;
+        self.claim().await;
         if let Some(store) = self.store.clone() {
             let opening = tokio::time::timeout(opening_time, async {
                 store.writing().await?;
@@ -117,6 +119,22 @@ impl Delivery {
         let after_spooled = spooled.iter().map(|key| key.id.sequence.saturating_add(1));
         let after_spooled = after_spooled.max().unwrap_or(0);
         after_spooled.max(self.index.next_sequence())
+    }
+
+    /// Makes the place's folder in the spool ours while we live. Another collector of the same place is no reason not
+    /// to work: files are put, and taken away, whole.
+    async fn claim(&mut self) {
+        match self.spool.claim(self.place.clone()).await {
+            Ok(Some((claim, torn))) => {
+                self.claim = Some(claim);
+                for file in torn {
+                    let file = file.display();
+                    tracing::warn!(%file, "A collector died while it wrote a snapshot; what there is of it is set aside.");
+                }
+            }
+            Ok(None) => tracing::debug!("Another collector of this place uses the spool as well."),
+            Err(error) => tracing::debug!(%error, "The spool cannot be claimed."),
+        }
     }
 
     /// Works until the queue is closed and empty, then once more on all that is left.
@@ -144,53 +162,68 @@ impl Delivery {
         self.store.as_ref()?;
         let again = self.backoff.until(Instant::now());
         let index = self.index.due().map(|due| due.max(again));
-        let spool = self.waiting.then_some(again);
+        let spool = (self.waiting || !self.leftovers.is_empty()).then_some(again);
         index.into_iter().chain(spool).min()
     }
 
     async fn take(&mut self, parcel: Parcel) {
         self.index.set_clock(parcel.now);
+        self.say_when_spool_is_full().await;
         let store = match &self.store {
             Some(store) if !self.store_is_down => store.clone(),
-            _ => return self.keep(parcel.key, parcel.bytes).await,
+            _ => return self.keep(parcel).await,
         };
-        let text = parcel.key.to_string();
-        let put = store.put_new(&text, &parcel.bytes);
+        let put = store.put_new(&parcel.key, &parcel.bytes);
         match self.deadline.limit(&store, put).await {
             Ok(()) => {
                 self.tally.change(|summary| summary.stored += 1);
                 self.index.add(parcel.listed);
-                if self.index.is_due() {
-                    self.write_index(&store).await;
+                if parcel.is_spooled
+                    && let Err(error) = self.spool.remove(parcel.key).await
+                {
+                    tracing::debug!(%error, "A stored snapshot stays in the spool.");
                 }
+                self.write_index_when_due(&store).await;
             }
             Err(error @ StoreError::Conflict { .. }) => {
-                self.keep(parcel.key.clone(), parcel.bytes).await;
-                self.set_aside(&parcel.key, root_cause(&error)).await;
+                let key = parcel.key.clone();
+                self.keep(parcel).await;
+                if set_aside(&self.spool, &key, &root_cause(&error))
+                    .await
+                    .is_some()
+                {
+                    self.tally.change(|summary| summary.set_aside += 1);
+                }
             }
             Err(error) => {
                 self.store_failed(&store, &error);
-                self.keep(parcel.key, parcel.bytes).await;
+                self.keep(parcel).await;
             }
         }
     }
 
-    /// Puts a snapshot into the spool.
-    async fn keep(&mut self, key: Key, bytes: Vec<u8>) {
-        let text = key.to_string();
-        let spool = self.spool.directory().display().to_string();
-        match self.spool.put(key, bytes).await {
+    /// Leaves a snapshot in the spool; what could not get into it is tried again.
+    async fn keep(&mut self, parcel: Parcel) {
+        if parcel.is_spooled {
+            self.waiting = true;
+            return;
+        }
+        let text = parcel.key.to_string();
+        match self.spool.put(parcel.key, parcel.bytes).await {
             Ok(()) => self.waiting = true,
             Err(error) => {
                 self.tally.change(|summary| summary.lost += 1);
-                tracing::warn!(key = text, spool, %error, "The spool cannot keep a snapshot; it is lost.");
+                let spool = self.spool.directory().display();
+                tracing::warn!(key = text, %spool, %error, "Neither store nor spool can keep a snapshot; it is lost.");
             }
         }
-        let evicted = self.spool.evicted().await;
-        if evicted > 0 && !self.said_that_spool_is_full {
+    }
+
+    async fn say_when_spool_is_full(&mut self) {
+        if self.spool.evicted().await > 0 && !self.said_that_spool_is_full {
             self.said_that_spool_is_full = true;
             tracing::warn!(
-                spool,
+                spool = %self.spool.directory().display(),
                 "The spool is full; the oldest snapshots in it are thrown away."
             );
         }
@@ -200,94 +233,73 @@ impl Delivery {
         let Some(store) = self.store.clone() else {
             return;
         };
-        if self.index.is_due() {
-            self.write_index(&store).await;
-        }
+        self.write_index_when_due(&store).await;
         if self.waiting {
             self.drain(&store).await;
+        } else if !self.leftovers.is_empty() {
+            self.drain_leftovers(&store).await;
         }
     }
 
     /// Stores a batch of what waits in the spool, oldest first, and returns how many that were.
     async fn drain(&mut self, store: &Store) -> usize {
-        let keys = self.waiting_keys().await;
-        self.waiting = keys.len() > BATCH;
-        let (mut stored, mut failed, mut in_a_row) = (0, 0, 0);
-        for key in keys.into_iter().take(BATCH) {
-            match self.store_spooled(store, key).await {
-                Spooled::Stored => (stored, in_a_row) = (stored + 1, 0),
-                Spooled::OutOfTheWay => {}
-                Spooled::Failed => (failed, in_a_row) = (failed + 1, in_a_row + 1),
-            }
-            if in_a_row == FAILURES_IN_A_ROW {
-                break;
-            }
+        let mut keys = self.waiting_keys().await;
+        let has_more = keys.len() > BATCH;
+        keys.truncate(BATCH);
+        let drained = self.way(store).bring(keys).await;
+        self.waiting = has_more || drained.failure.is_some();
+        let stored = drained.stored.len();
+        self.tally.change(|summary| {
+            summary.stored += stored as u64;
+            summary.set_aside += drained.set_aside;
+        });
+        for listed in drained.stored {
+            self.index.add(listed);
         }
-        self.waiting |= failed > 0;
         if stored > 0 {
             self.store_works(store);
-            if self.index.is_due() {
-                self.write_index(store).await;
-            }
+            self.write_index_when_due(store).await;
         }
-        if failed > 0 {
-            self.backoff.failed(Instant::now());
+        if let Some(error) = drained.failure {
+            if stored == 0 {
+                self.store_failed(store, &error);
+            } else {
+                self.backoff.failed(Instant::now());
+            }
         }
         stored
     }
 
-    async fn store_spooled(&mut self, store: &Store, key: Key) -> Spooled {
-        let bytes = match self.spool.read(key.clone()).await {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Spooled::OutOfTheWay;
-            }
-            Err(error) => return self.set_aside(&key, error.to_string()).await,
-        };
-        let snapshot = match format::decode(&bytes, &key) {
-            Ok(snapshot) => snapshot,
-            Err(error) => return self.set_aside(&key, root_cause(&error)).await,
-        };
-        let text = key.to_string();
-        let put = store.put_new(&text, &bytes);
-        match self.deadline.limit(store, put).await {
-            Ok(()) => {}
-            Err(error @ StoreError::Conflict { .. }) => {
-                return self.set_aside(&key, root_cause(&error)).await;
-            }
-            Err(error) => {
-                tracing::debug!(%key, error = %root_cause(&error), "A spooled snapshot still cannot be stored.");
-                return Spooled::Failed;
-            }
+    /// Stores a batch of what others left; returns how many that were.
+    async fn drain_leftovers(&mut self, store: &Store) -> usize {
+        let drained = self.leftovers.drain(&self.way(store)).await;
+        self.tally.change(|summary| {
+            summary.stored += drained.stored;
+            summary.set_aside += drained.set_aside;
+        });
+        match drained.failure {
+            Some(error) => self.store_failed(store, &error),
+            None => self.store_works(store),
         }
-        self.tally.change(|summary| summary.stored += 1);
-        self.index.add(Listed::of(&snapshot, &key, bytes.len()));
-        match self.spool.remove(key).await {
-            Ok(()) => Spooled::Stored,
-            Err(error) => {
-                tracing::debug!(%error, "A stored snapshot stays in the spool.");
-                Spooled::Failed
-            }
+        usize::try_from(drained.stored).unwrap_or(usize::MAX)
+    }
+
+    fn way(&self, store: &Store) -> Drain {
+        Drain {
+            deadline: self.deadline.clone(),
+            spool: self.spool.clone(),
+            store: store.clone(),
         }
     }
 
-    async fn set_aside(&mut self, key: &Key, error: String) -> Spooled {
-        match self.spool.set_aside(key.clone()).await {
-            Ok(path) => {
-                self.tally.change(|summary| summary.set_aside += 1);
-                let file = path.display();
-                tracing::warn!(%file, error, "A snapshot can never be stored; it is set aside.");
-                Spooled::OutOfTheWay
-            }
-            Err(problem) => {
-                tracing::debug!(%key, error, %problem, "A snapshot cannot be set aside.");
-                Spooled::Failed
-            }
+    async fn write_index_when_due(&mut self, store: &Store) {
+        if self.index.is_due() {
+            self.write_index(store).await;
         }
     }
 
     async fn write_index(&mut self, store: &Store) {
-        if self.index.write(store).await {
+        if write_index(&mut self.index, &self.spool, &self.place, store).await {
             self.backoff.succeeded();
         } else {
             self.backoff.failed(Instant::now());
@@ -301,6 +313,10 @@ impl Delivery {
                 self.write_index(&store).await;
             }
             while self.waiting && self.drain(&store).await > 0 {}
+            while !self.waiting
+                && !self.leftovers.is_empty()
+                && self.drain_leftovers(&store).await > 0
+            {}
             if self.index.is_behind() {
                 self.write_index(&store).await;
             }
@@ -311,6 +327,9 @@ impl Delivery {
             summary.evicted = evicted;
             summary.spooled = left;
         });
+        if let Some(claim) = self.claim.take() {
+            self.spool.release(claim, self.place.clone()).await;
+        }
     }
 
     async fn waiting_keys(&self) -> Vec<Key> {
@@ -320,13 +339,13 @@ impl Delivery {
 
     fn store_failed(&mut self, store: &Store, error: &StoreError) {
         self.backoff.failed(Instant::now());
-        if self.store_is_down {
+        if std::mem::replace(&mut self.store_is_down, true) {
             return;
         }
-        self.store_is_down = true;
         tracing::warn!(
             store = store.location(),
             error = %root_cause(error),
+            remedy = error.remedy().unwrap_or("`taskscope doctor --store` tells more"),
             spool = %self.spool.directory().display(),
             "The store takes no snapshots; they wait in the spool."
         );
@@ -338,4 +357,24 @@ impl Delivery {
             tracing::info!(store = store.location(), "The store takes snapshots again.");
         }
     }
+}
+
+/// Replaces the stored index, with what the spool had to throw away; returns whether that went well.
+pub(crate) async fn write_index(
+    index: &mut StoredIndex,
+    spool: &SpoolHandle,
+    place: &Place,
+    store: &Store,
+) -> bool {
+    index.set_evicted(spool.evicted_of(place.clone()).await);
+    let is_written = index.write(store).await;
+    if index.settled() > 0 {
+        match spool.forget_evicted(place.clone(), index.settled()).await {
+            Ok(()) => index.forgotten(),
+            Err(error) => {
+                tracing::debug!(%error, "The spool goes on counting what the index has counted.")
+            }
+        }
+    }
+    is_written
 }

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::time::Duration;
 
+use crate::Fault;
+
 /// Why a store, or something in it, cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -12,17 +14,7 @@ pub enum StoreError {
         /// The text.
         text: String,
         /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// This build does not contain the storage service of a URL.
-    #[error(
-        "this build has no storage service `{scheme}`, which {location} needs; it has directories, fs:// and memory://"
-    )]
-    Service {
-        /// The URL, without its query.
-        location: String,
-        /// The part of the URL before `://`.
-        scheme: String,
+        reason: String,
     },
     /// There is nothing at the location to read.
     #[error("there is no store at {location}")]
@@ -36,7 +28,7 @@ pub enum StoreError {
         /// The directory or URL.
         location: String,
         /// What the storage service said.
-        source: Box<opendal::Error>,
+        source: Fault,
     },
     /// An object cannot be read, written or listed.
     #[error("cannot {verb} `{key}` in {location}")]
@@ -46,7 +38,7 @@ pub enum StoreError {
         /// The directory or URL.
         location: String,
         /// What the storage service said.
-        source: Box<opendal::Error>,
+        source: Fault,
         /// What was tried: `list`, `read`, `write`, …
         verb: &'static str,
     },
@@ -85,6 +77,19 @@ pub enum StoreError {
     /// A snapshot cannot be stored, because it could not be read back.
     #[error("the snapshot cannot be encoded")]
     Encode(#[source] FormatError),
+}
+
+impl StoreError {
+    /// Returns what a person can do about it, where that is known.
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::Open { source, .. } | Self::Access { source, .. } => source.remedy(),
+            Self::OutOfTime { .. } => {
+                Some("check endpoint, name resolution, proxy and firewall from this machine")
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Why bytes are no document, or a snapshot cannot become one.

@@ -3,7 +3,7 @@
 //! Order is by sequence number, never by the wall clock alone. What an index lacks is found by listing from the oldest
 //! snapshot that was asked for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{SnapshotId, Timestamp, Trigger};
 
@@ -120,6 +120,11 @@ impl Store {
         });
         let found = self.ids_from(place, from).await?;
         let retired = head.as_ref().and_then(|index| index.retired);
+        if head.is_none() {
+            // What retention has deleted was in the index that is lost.
+            let found: BTreeSet<SnapshotId> = found.iter().copied().collect();
+            entries.retain(|_, entry| found.contains(&entry.id));
+        }
         drop_retired(&mut entries, retired, &found);
         for id in found {
             entries
@@ -266,6 +271,6 @@ fn drop_retired(
     let Some(retired) = retired else {
         return;
     };
-    let found: std::collections::BTreeSet<SnapshotId> = found.iter().copied().collect();
+    let found: BTreeSet<SnapshotId> = found.iter().copied().collect();
     entries.retain(|place, entry| *place > in_order(retired.up_to) || found.contains(&entry.id));
 }

@@ -23,6 +23,9 @@ pub struct Index {
     pub boot_id: Option<String>,
     /// The version of the collector that took the newest snapshot.
     pub collector_version: String,
+    /// How many snapshots were thrown away before they were stored, because the spool was full; absent for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evicted_count: Option<u64>,
     /// The `focus-files` setting.
     pub focus_files: Vec<String>,
     /// The node identity.
@@ -151,6 +154,7 @@ impl Index {
         Self {
             boot_id: None,
             collector_version: String::new(),
+            evicted_count: None,
             focus_files,
             node,
             retired: None,
@@ -202,6 +206,7 @@ impl Index {
             self.collector_version = other.collector_version;
             self.root = other.root;
         }
+        self.evicted_count = self.evicted_count.max(other.evicted_count);
         self.updated_at = self.updated_at.max(other.updated_at);
         self.sealed = further(self.sealed, other.sealed, |sealed| in_order(sealed.last));
         self.retired = further(self.retired, other.retired, |retired| {

@@ -7,21 +7,33 @@
 //! These are the paths and documents of `metaflow_pyspy`, so its reader reads this store and ours reads its.
 
 mod backoff;
+mod bare;
+mod claim;
 mod deadline;
 mod delivery;
+mod drain;
 mod error;
+mod fault;
 mod format;
 mod history;
 mod index;
 mod key;
+mod layers;
+mod leftovers;
 mod listing;
 mod location;
 mod object;
 mod open;
+mod options;
 mod probe;
+mod push;
 mod reader;
+mod retention;
+mod retiring;
 mod segment;
+mod service;
 mod spool;
+mod spool_files;
 mod spool_handle;
 mod stored_index;
 mod summary;
@@ -32,14 +44,19 @@ mod writer;
 #[path = "../tests/sample/mod.rs"]
 mod sample;
 
+#[doc(hidden)]
+pub use bare::BareIndex;
 pub use error::{FormatError, StoreError};
+pub use fault::Fault;
 pub use format::{decode, encode, encode_json};
 pub use history::{Entry, Facts, History, Since};
 pub use index::{Index, IndexEntry, Retired, Sealed};
 pub use key::{Key, ParseKeyError, Place};
-pub use location::Location;
+pub use location::{Location, Service};
 pub use open::Store;
+pub use push::{Pushed, push, spool_address};
 pub use reader::TaskEntry;
+pub use retention::Retention;
 pub use spool::SpoolSettings;
 pub use summary::NodeSummary;
 pub use writer::{Fate, Summary, Writer, Written};

@@ -39,14 +39,14 @@ impl Store {
         let mut lister = match listing {
             Ok(lister) => lister,
             Err(error) if is_missing(&error) => return Ok(Vec::new()),
-            Err(error) => return Err(self.access("list", folder, error)),
+            Err(error) => return Err(self.access("list", folder, &error)),
         };
         let mut objects = Vec::new();
         while let Some(entry) = poll_fn(|context| Pin::new(&mut lister).poll_next(context)).await {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(error) if is_missing(&error) => break,
-                Err(error) => return Err(self.access("list", folder, error)),
+                Err(error) => return Err(self.access("list", folder, &error)),
             };
             let name = entry.path().strip_prefix(folder).unwrap_or_default();
             let is_ours = !name.is_empty() && !name.starts_with('.') && !name.contains('/');

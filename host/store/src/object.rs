@@ -4,11 +4,11 @@ use std::future::poll_fn;
 use std::pin::Pin;
 
 use futures_core::Stream;
-use opendal::{EntryMode, Metadata, Operator};
+use opendal::{EntryMode, ErrorKind, Metadata, Operator};
 
 use crate::error::FormatError;
 use crate::open::{is_missing, is_taken};
-use crate::{Store, StoreError};
+use crate::{Fault, Key, Store, StoreError};
 
 /// No object of ours comes near; keeps a hostile one from filling the memory.
 const OBJECT_LIMIT_BYTES: u64 = 512 << 20;
@@ -49,7 +49,7 @@ impl Store {
         {
             Ok(entries) => entries,
             Err(error) if is_missing(&error) => return Ok(listing),
-            Err(error) => return Err(self.access("list", folder, error)),
+            Err(error) => return Err(self.access("list", folder, &error)),
         };
         for entry in entries {
             // Some services list the folder itself as well; its name is empty here.
@@ -74,7 +74,7 @@ impl Store {
             if is_missing(&error) {
                 return self.missing(key);
             }
-            self.access("read", key, error)
+            self.access("read", key, &error)
         };
         let reader = operator.reader(key).await.map_err(failed)?;
         let mut stream = reader.into_stream(..).await.map_err(failed)?;
@@ -93,12 +93,20 @@ impl Store {
         Ok(content)
     }
 
-    /// Writes an object that is never to change. That it is there already with the same content is fine: a write
-    /// whose answer was lost is repeated.
-    pub(crate) async fn put_new(&self, key: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    /// Writes an object that is never to change, and sees to it that it outlives a crash. That it is there already with
+    /// the same content is fine: a write whose answer was lost is repeated.
+    pub(crate) async fn put_new(&self, key: &Key, bytes: &[u8]) -> Result<(), StoreError> {
+        self.put_new_at(&key.to_string(), bytes).await
+    }
+
+    /// As [`Store::put_new`], for other objects.
+    pub(crate) async fn put_new_at(&self, key: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let operator = self.writing().await?;
         match write(&operator, key, bytes, Existing::Keep).await {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.settle(key).await;
+                Ok(())
+            }
             Err(error) if is_taken(&error) => {
                 if self.fetch(key).await? == bytes {
                     return Ok(());
@@ -108,7 +116,7 @@ impl Store {
                     location: self.location().to_owned(),
                 })
             }
-            Err(error) => Err(self.access("write", key, error)),
+            Err(error) => Err(self.access("write", key, &error)),
         }
     }
 
@@ -117,14 +125,14 @@ impl Store {
         let operator = self.writing().await?;
         write(&operator, key, bytes, Existing::Replace)
             .await
-            .map_err(|error| self.access("write", key, error))
+            .map_err(|error| self.access("write", key, &error))
     }
 
     /// Deletes an object; one that is not there is fine.
     pub(crate) async fn delete(&self, key: &str) -> Result<(), StoreError> {
         let operator = self.writing().await?;
         let deleted = operator.delete(key).await;
-        deleted.map_err(|error| self.access("delete", key, error))
+        deleted.map_err(|error| self.access("delete", key, &error))
     }
 
     /// Returns which version of `key` is there.
@@ -156,7 +164,7 @@ impl Store {
         match operator.stat(key).await {
             Ok(metadata) => Ok(metadata),
             Err(error) if is_missing(&error) => Err(self.missing(key)),
-            Err(error) => Err(self.access("look at", key, error)),
+            Err(error) => Err(self.access("look at", key, &error)),
         }
     }
 
@@ -164,12 +172,12 @@ impl Store {
         &self,
         verb: &'static str,
         key: &str,
-        error: opendal::Error,
+        error: &opendal::Error,
     ) -> StoreError {
         StoreError::Access {
             key: key.to_owned(),
             location: self.location().to_owned(),
-            source: Box::new(error),
+            source: Fault::of(error),
             verb,
         }
     }
@@ -181,6 +189,8 @@ enum Existing {
     Replace,
 }
 
+/// Writes an object. That one which exists is kept is asked of the service itself where it can do that; of what does
+/// not understand the question, although it should, the object is looked at first.
 async fn write(
     operator: &Operator,
     key: &str,
@@ -188,10 +198,34 @@ async fn write(
     existing: Existing,
 ) -> Result<(), opendal::Error> {
     let can_keep = operator.info().capability().write_with_if_not_exists;
-    let mut writer = operator
-        .writer_with(key)
-        .if_not_exists(existing == Existing::Keep && can_keep)
-        .await?;
+    if existing == Existing::Replace || !can_keep {
+        return write_once(operator, key, bytes, false).await;
+    }
+    match write_once(operator, key, bytes, true).await {
+        Err(error) if is_not_understood(&error) => {
+            if operator.exists(key).await? {
+                return Err(opendal::Error::new(
+                    ErrorKind::ConditionNotMatch,
+                    "it exists",
+                ));
+            }
+            write_once(operator, key, bytes, false).await
+        }
+        written => written,
+    }
+}
+
+async fn write_once(
+    operator: &Operator,
+    key: &str,
+    bytes: &[u8],
+    only_new: bool,
+) -> Result<(), opendal::Error> {
+    let mut writing = operator.writer_with(key).if_not_exists(only_new);
+    if operator.info().capability().write_with_content_type {
+        writing = writing.content_type(content_type(key));
+    }
+    let mut writer = writing.await?;
     let written = match writer.write(bytes.to_vec()).await {
         Ok(()) => writer.close().await.map(|_| ()),
         Err(error) => Err(error),
@@ -201,4 +235,18 @@ async fn write(
         let _ = writer.abort().await;
     }
     written
+}
+
+fn content_type(key: &str) -> &'static str {
+    let extension = key.rsplit('.').next().unwrap_or_default();
+    match extension {
+        "gz" => "application/gzip",
+        "json" => "application/json",
+        _ => "application/octet-stream",
+    }
+}
+
+/// Whether the service does not know how to keep what exists, such as older ones that speak the protocol of S3.
+fn is_not_understood(error: &opendal::Error) -> bool {
+    error.kind() == ErrorKind::Unsupported || error.message().contains("NotImplemented")
 }

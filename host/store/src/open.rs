@@ -2,23 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use opendal::layers::{ConcurrentLimitLayer, RetryEvent, RetryLayer, TimeoutLayer};
-use opendal::{Builder, ErrorKind, Operator, services};
+use opendal::{ErrorKind, Operator, services};
 
-use crate::error::root_cause;
-use crate::{Location, StoreError};
-
-/// How long one attempt at one operation may take.
-const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Attempts after the first; longer outages are the spool's business.
-const RETRIES: usize = 2;
-const SHORTEST_RETRY_DELAY: Duration = Duration::from_millis(100);
-const LONGEST_RETRY_DELAY: Duration = Duration::from_secs(2);
-/// Operations of one store at a time.
-const CONCURRENT_OPERATIONS: usize = 8;
+use crate::layers::{ATTEMPT_TIMEOUT, layered};
+use crate::{Fault, Location, StoreError, service};
 
 /// The folder in a directory store where objects grow before they are renamed to their place: below the store
 /// because a rename must not cross file systems, and with a `.` because such names are never listed.
@@ -35,56 +25,67 @@ pub struct Store {
 #[derive(Debug)]
 struct Backing {
     location: String,
+    /// The same with the options that are no secrets, so that it can be found again.
+    address: String,
     directory: Option<PathBuf>,
+    /// The folder whose entry in its parents is known to be on disk.
+    settled: Mutex<PathBuf>,
     reading: OnceLock<Operator>,
     writing: OnceLock<Operator>,
 }
 
 impl Store {
-    /// Returns the store at `location` without touching it yet; only a location that this build has no storage
-    /// service for is an error.
+    /// Returns the store at `location` without touching it yet. A bucket without what its service needs, such as a
+    /// region, is an error.
     pub fn open(location: &Location) -> Result<Self, StoreError> {
-        match (location.directory(), location.scheme()) {
-            (Some(directory), _) => Ok(Self {
+        if let Some(directory) = location.directory() {
+            return Ok(Self {
                 place: Arc::new(Backing {
                     location: location.to_string(),
+                    address: location.to_string(),
                     directory: Some(directory.to_owned()),
+                    settled: Mutex::default(),
                     reading: OnceLock::new(),
                     writing: OnceLock::new(),
                 }),
-            }),
-            (None, "memory") => Ok(Self::memory()),
-            (None, scheme) => Err(StoreError::Service {
-                location: location.to_string(),
-                scheme: scheme.to_owned(),
-            }),
+            });
         }
+        let Some(bucket) = location.bucket() else {
+            return Ok(Self::memory());
+        };
+        let operator = service::operator(bucket).map_err(|error| StoreError::Open {
+            location: location.to_string(),
+            source: Fault::of(&error),
+        })?;
+        let operator = layered(operator);
+        Ok(Self::of_operators(location, operator.clone(), operator))
     }
 
     /// Returns a new, empty store in memory, which ends with its last clone.
     pub fn memory() -> Self {
-        let operator = layered(services::Memory::default()).expect("Memory has no settings");
-        Self::of_operators(operator.clone(), operator)
+        let operator = layered(memory());
+        Self::of_operators(&Location::memory(), operator.clone(), operator)
     }
 
     /// Returns a store that answers no call at all.
     #[cfg(test)]
     pub(crate) fn answering_nothing() -> Self {
-        Self::of_operators(hanging(), hanging())
+        Self::of_operators(&Location::memory(), hanging(), hanging())
     }
 
     /// Returns an empty store that answers no write.
     #[cfg(test)]
     pub(crate) fn taking_nothing() -> Self {
-        let reading = layered(services::Memory::default()).unwrap();
-        Self::of_operators(reading, hanging())
+        Self::of_operators(&Location::memory(), layered(memory()), hanging())
     }
 
-    fn of_operators(reading: Operator, writing: Operator) -> Self {
+    fn of_operators(location: &Location, reading: Operator, writing: Operator) -> Self {
         Self {
             place: Arc::new(Backing {
-                location: "memory://".to_owned(),
+                location: location.to_string(),
+                address: location.without_secrets(),
                 directory: None,
+                settled: Mutex::default(),
                 reading: OnceLock::from(reading),
                 writing: OnceLock::from(writing),
             }),
@@ -94,6 +95,30 @@ impl Store {
     /// Returns the directory or URL, for people.
     pub fn location(&self) -> &str {
         &self.place.location
+    }
+
+    /// Returns the directory or URL with the options that are no secrets: it parses to the same place.
+    pub fn address(&self) -> &str {
+        &self.place.address
+    }
+
+    /// Brings the entry of a new object to disk, where the store is a directory: what is stored must outlive a crash of
+    /// the machine before it leaves the spool.
+    pub(crate) async fn settle(&self, key: &str) {
+        let Some(directory) = &self.place.directory else {
+            return;
+        };
+        let (place, path) = (Arc::clone(&self.place), directory.join(key));
+        let settling = tokio::task::spawn_blocking(move || place.settle(&path));
+        if tokio::time::timeout(ATTEMPT_TIMEOUT, settling)
+            .await
+            .is_err()
+        {
+            tracing::debug!(
+                key,
+                "The directory of a stored object does not come to disk."
+            );
+        }
     }
 
     /// Returns the operator for reading; a directory that does not exist is no store.
@@ -141,7 +166,7 @@ impl Backing {
             .expect("other stores are opened when they are made");
         let root = directory.to_str().ok_or_else(|| StoreError::Location {
             text: self.location.clone(),
-            reason: "it is not UTF-8",
+            reason: "it is not UTF-8".to_owned(),
         })?;
         let service = services::Fs::default().root(root);
         let operator = match purpose {
@@ -150,50 +175,49 @@ impl Backing {
                     location: self.location.clone(),
                 });
             }
-            Purpose::Read => layered(service),
-            Purpose::Write => layered(service.atomic_write_dir(&format!("{root}/{INCOMING}"))),
+            Purpose::Read => Operator::new(service),
+            Purpose::Write => {
+                Operator::new(service.atomic_write_dir(&format!("{root}/{INCOMING}")))
+            }
         };
-        let operator = operator.map_err(|source| StoreError::Open {
+        let operator = operator.map(layered).map_err(|error| StoreError::Open {
             location: self.location.clone(),
-            source: Box::new(source),
+            source: Fault::of(&error),
         })?;
         if matches!(purpose, Purpose::Write) {
             clean_incoming(&directory.join(INCOMING), INCOMING_LIFETIME);
         }
         Ok(slot.get_or_init(|| operator).clone())
     }
+
+    /// Syncs the folder of `path`; the first time its parents as well, in which it may be new.
+    fn settle(&self, path: &Path) {
+        let (Some(folder), Some(root)) = (path.parent(), self.directory.as_deref()) else {
+            return;
+        };
+        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = *settled != folder;
+        let levels = if is_new { usize::MAX } else { 1 };
+        let above = root.parent().unwrap_or(root);
+        let folders = folder
+            .ancestors()
+            .take_while(|folder| folder.starts_with(above));
+        for folder in folders.take(levels) {
+            // A file system that cannot sync a directory has nothing better to offer.
+            let _ = fs::File::open(folder).and_then(|folder| folder.sync_all());
+        }
+        folder.clone_into(&mut settled);
+    }
 }
 
-/// Adds the layers. The first is the innermost: each attempt is timed out, then retried, and all attempts of an
-/// operation hold one permit. The other way round a timeout would drop a retry in the middle.
-fn layered(service: impl Builder) -> Result<Operator, opendal::Error> {
-    let timeout = TimeoutLayer::new()
-        .with_timeout(ATTEMPT_TIMEOUT)
-        .with_io_timeout(ATTEMPT_TIMEOUT);
-    let retry = RetryLayer::new()
-        .with_max_times(RETRIES)
-        .with_min_delay(SHORTEST_RETRY_DELAY)
-        .with_max_delay(LONGEST_RETRY_DELAY)
-        .with_jitter()
-        .with_notify(|event: RetryEvent<'_>| {
-            tracing::debug!(
-                operation = ?event.op,
-                attempt = event.attempt,
-                error = %root_cause(event.err),
-                "The store failed; trying again."
-            );
-        });
-    Ok(Operator::new(service)?
-        .layer(timeout)
-        .layer(retry)
-        .layer(ConcurrentLimitLayer::new(CONCURRENT_OPERATIONS)))
+fn memory() -> Operator {
+    Operator::new(services::Memory::default()).expect("Memory has no settings")
 }
 
 /// Returns an operator whose calls wait for ever for a permit.
 #[cfg(test)]
 fn hanging() -> Operator {
-    let memory = Operator::new(services::Memory::default()).unwrap();
-    memory.layer(ConcurrentLimitLayer::new(0))
+    memory().layer(opendal::layers::ConcurrentLimitLayer::new(0))
 }
 
 /// Removes what dead writers left behind. Age is measured by the file system's own clock, so that another machine's
@@ -237,12 +261,19 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_was_not_built_in_is_named() {
-        let error = Store::open(&location("s3://bucket/x?secret_access_key=abc")).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "this build has no storage service `s3`, which s3://bucket/x needs; it has directories, fs:// and memory://"
-        );
+    fn a_bucket_is_opened_without_a_client_or_a_request() {
+        let store = Store::open(&location("s3://bucket/x?endpoint=http://nowhere:1")).unwrap();
+        assert_eq!(store.location(), "s3://bucket/x");
+        assert_eq!(store.address(), "s3://bucket/x?endpoint=http://nowhere:1");
+        Store::open(&location("gs://bucket/x")).unwrap();
+        Store::open(&location("az://box/x?account_name=me")).unwrap();
+    }
+
+    #[test]
+    fn what_a_service_needs_and_does_not_get_is_said() {
+        let error = Store::open(&location("az://box/x")).unwrap_err();
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(cause.contains("account_name"), "{cause}");
     }
 
     #[tokio::test]

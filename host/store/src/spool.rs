@@ -1,54 +1,59 @@
 //! Snapshots on local disk that are not stored yet: a bounded directory of files named by their whole keys.
 //!
-//! `<directory>/<key>`, so that whoever finds a file knows where it belongs. A file grows under a name with `.part`
-//! and is renamed when whole; one that can never be stored is renamed to `….bad` and blocks nobody. Beyond the size
-//! limit the oldest go first. Only names that we give are ever looked at or removed. Folders and files are for their
-//! owner alone, because snapshots hold command lines; a directory that was there already is left as it is.
+//! `<directory>/<key>`, so that whoever finds a file knows where it belongs, and `<directory>/belongs-to` says to which
+//! store. A file grows under a name with `.part`, is synced, and is renamed when whole; the checksum at the end of each
+//! (gzip's) tells a torn one. One that can never be stored is renamed to `….bad` and blocks nobody. Beyond the size
+//! limit the oldest go first, and a file `evicted` beside them counts them until the index does. Only names that we
+//! give are ever looked at or removed. Folders and files are for their owner alone, because snapshots hold command
+//! lines; a directory that was there already is left as it is.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
+use crate::claim::Claim;
 use crate::key::parse_file_name;
+use crate::spool_files::{BAD, PART, SpooledFile, files, total, with_suffix};
 use crate::{Key, Place};
 
-/// Where snapshots wait while the store does not take them.
+/// Where snapshots wait until they are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpoolSettings {
-    /// The directory; made when first needed. Several collectors may share one.
+    /// The directory; made when first needed. Several collectors may share one, for the same store.
     pub directory: PathBuf,
     /// What the files in it may take together, bytes.
     pub max_size_bytes: u64,
 }
 
-const PART: &str = ".part";
-const BAD: &str = ".bad";
+/// The file that names the store: its address, without secrets.
+pub(crate) const BELONGS_TO: &str = "belongs-to";
+/// The file of a place that counts what was thrown away.
+pub(crate) const EVICTED: &str = "evicted";
 
 /// The spool. Blocking; see `SpoolHandle` for use beside other work.
 #[derive(Debug)]
 pub(crate) struct Spool {
     settings: SpoolSettings,
+    /// The store that the snapshots are for.
+    address: Option<String>,
     /// At least what we ourselves have put here; counted anew when it passes the limit.
     size_bytes: u64,
     evicted: u64,
-}
-
-struct SpooledFile {
-    modified: SystemTime,
-    path: PathBuf,
-    size_bytes: u64,
+    /// The folder that is known to be on disk.
+    settled: PathBuf,
 }
 
 impl Spool {
     /// Looks at what is there; makes nothing.
-    pub(crate) fn open(settings: SpoolSettings) -> Self {
+    pub(crate) fn open(settings: SpoolSettings, address: Option<String>) -> Self {
         let size_bytes = total(&files(&settings.directory));
         Self {
             settings,
+            address,
             size_bytes,
             evicted: 0,
+            settled: PathBuf::new(),
         }
     }
 
@@ -57,10 +62,11 @@ impl Spool {
         self.evicted
     }
 
-    /// Keeps `bytes` as `key`, and throws the oldest away where there is too much.
+    /// Keeps `bytes` as `key`, on disk when this returns, and throws the oldest away where there is too much.
     pub(crate) fn put(&mut self, key: &Key, bytes: &[u8]) -> io::Result<()> {
-        self.make_directory(key)?;
         let path = self.path(key);
+        let folder = path.parent().expect("a key has folders").to_owned();
+        self.make(&folder)?;
         let part = with_suffix(&path, PART);
         let mut file = OpenOptions::new()
             .write(true)
@@ -73,6 +79,7 @@ impl Spool {
             let _ = fs::remove_file(&part);
             return Err(error);
         }
+        self.settle(folder);
         self.size_bytes += bytes.len() as u64;
         if self.size_bytes > self.settings.max_size_bytes {
             self.evict();
@@ -97,12 +104,55 @@ impl Spool {
         keys
     }
 
+    /// Returns the places that have anything here, sorted.
+    pub(crate) fn places(&self) -> Vec<Place> {
+        let mut places: Vec<Place> = files(&self.settings.directory)
+            .into_iter()
+            .map(|file| file.key.place)
+            .collect();
+        places.sort();
+        places.dedup();
+        places
+    }
+
+    /// Makes the folder of `place` ours, and puts what an earlier owner left half-written out of the way; `None` while
+    /// another collector has it.
+    pub(crate) fn claim(&mut self, place: &Place) -> io::Result<Option<(Claim, Vec<PathBuf>)>> {
+        let folder = self.settings.directory.join(place.to_string());
+        self.make(&folder)?;
+        let Some(claim) = Claim::of(&folder)? else {
+            return Ok(None);
+        };
+        let snapshots = self.settings.directory.join(place.snapshots_folder());
+        let mut aside = Vec::new();
+        for entry in fs::read_dir(snapshots).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let name = entry.file_name();
+            let torn = name.to_str().and_then(|name| name.strip_suffix(PART));
+            let Some(name) = torn.filter(|name| parse_file_name(name).is_some()) else {
+                continue;
+            };
+            let bad = with_suffix(&path.with_file_name(name), BAD);
+            if fs::rename(&path, &bad).is_ok() {
+                aside.push(bad);
+            }
+        }
+        Ok(Some((claim, aside)))
+    }
+
+    /// Gives the folder of a place up, and takes it away where nothing is left in it.
+    pub(crate) fn release(&mut self, claim: Claim, place: &Place) {
+        claim.release();
+        self.remove_empty_folders(&self.settings.directory.join(place.snapshots_folder()));
+        self.settled = PathBuf::new();
+    }
+
     /// Returns the content of `key`.
     pub(crate) fn read(&self, key: &Key) -> io::Result<Vec<u8>> {
         fs::read(self.path(key))
     }
 
-    /// Forgets `key`, which is stored now, and the folders that are empty without it.
+    /// Forgets `key`, which is stored now.
     pub(crate) fn remove(&mut self, key: &Key) -> io::Result<()> {
         let path = self.path(key);
         let size_bytes = fs::metadata(&path).map_or(0, |metadata| metadata.len());
@@ -112,7 +162,6 @@ impl Spool {
             removed => removed?,
         }
         self.size_bytes = self.size_bytes.saturating_sub(size_bytes);
-        self.remove_empty_folders(&path);
         Ok(())
     }
 
@@ -124,16 +173,67 @@ impl Spool {
         Ok(aside)
     }
 
+    /// Returns how many snapshots of `place` were thrown away since the index said so last, by whoever it was.
+    pub(crate) fn evicted_of(&self, place: &Place) -> u64 {
+        let text = fs::read_to_string(self.evicted_file(place));
+        text.map_or(0, |text| text.trim().parse().unwrap_or(0))
+    }
+
+    /// Forgets `count` of those: the index says so now.
+    pub(crate) fn forget_evicted(&mut self, place: &Place, count: u64) -> io::Result<()> {
+        let left = self.evicted_of(place).saturating_sub(count);
+        if left > 0 {
+            return self.write_evicted(place, left);
+        }
+        match fs::remove_file(self.evicted_file(place)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
     fn path(&self, key: &Key) -> PathBuf {
         self.settings.directory.join(key.to_string())
     }
 
-    fn make_directory(&self, key: &Key) -> io::Result<()> {
-        let folder = key.place.snapshots_folder();
+    fn evicted_file(&self, place: &Place) -> PathBuf {
+        let folder = self.settings.directory.join(place.to_string());
+        folder.join(EVICTED)
+    }
+
+    fn write_evicted(&self, place: &Place, count: u64) -> io::Result<()> {
+        let path = self.evicted_file(place);
+        let part = with_suffix(&path, PART);
+        fs::write(&part, format!("{count}\n"))?;
+        fs::rename(&part, &path)
+    }
+
+    fn make(&self, folder: &Path) -> io::Result<()> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
-            .create(self.settings.directory.join(folder))
+            .create(folder)?;
+        let belongs_to = self.settings.directory.join(BELONGS_TO);
+        if let (Some(address), false) = (&self.address, belongs_to.exists()) {
+            fs::write(belongs_to, format!("{address}\n"))?;
+        }
+        Ok(())
+    }
+
+    /// Brings the names in `folder` to disk; the first time those of its parents as well.
+    fn settle(&mut self, folder: PathBuf) {
+        let levels = if self.settled == folder {
+            1
+        } else {
+            usize::MAX
+        };
+        let top = &self.settings.directory;
+        let above = top.parent().unwrap_or(top);
+        let folders = folder.ancestors().take_while(|it| it.starts_with(above));
+        for folder in folders.take(levels) {
+            // A file system that cannot sync a directory has nothing better to offer.
+            let _ = File::open(folder).and_then(|folder| folder.sync_all());
+        }
+        self.settled = folder;
     }
 
     fn evict(&mut self) {
@@ -146,177 +246,32 @@ impl Spool {
             }
             if fs::remove_file(&file.path).is_ok() {
                 self.size_bytes -= file.size_bytes;
-                self.evicted += 1;
-                self.remove_empty_folders(&file.path);
+                self.count_evicted(&file);
             }
         }
     }
 
-    fn remove_empty_folders(&self, path: &Path) {
-        let folders = path.ancestors().skip(1);
-        for folder in folders.take_while(|folder| *folder != self.settings.directory) {
-            if fs::remove_dir(folder).is_err() {
+    fn count_evicted(&mut self, file: &SpooledFile) {
+        self.evicted += 1;
+        let place = &file.key.place;
+        if file.is_whole
+            && let Err(error) = self.write_evicted(place, self.evicted_of(place) + 1)
+        {
+            tracing::debug!(%place, %error, "That a snapshot was thrown away cannot be noted for the index.");
+        }
+    }
+
+    /// Removes `folder` and its parents up to the spool, as far as they are empty.
+    fn remove_empty_folders(&self, folder: &Path) {
+        let top = self.settings.directory.as_path();
+        for folder in folder.ancestors().take_while(|folder| *folder != top) {
+            let removed = fs::remove_dir(folder);
+            if removed.is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
                 return;
             }
         }
     }
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
-fn total(found: &[SpooledFile]) -> u64 {
-    found.iter().map(|file| file.size_bytes).sum()
-}
-
-/// Returns every file below `directory` whose name is one of ours; links are not followed.
-fn files(directory: &Path) -> Vec<SpooledFile> {
-    let mut found = Vec::new();
-    let mut folders = vec![directory.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let Ok(metadata) = entry.metadata() else {
-                continue;
-            };
-            if metadata.is_dir() {
-                folders.push(path);
-            } else if let Ok(modified) = metadata.modified()
-                && is_ours(directory, &path)
-            {
-                found.push(SpooledFile {
-                    modified,
-                    path,
-                    size_bytes: metadata.len(),
-                });
-            }
-        }
-    }
-    found
-}
-
-fn is_ours(directory: &Path, path: &Path) -> bool {
-    let relative = path.strip_prefix(directory).ok().and_then(Path::to_str);
-    relative.is_some_and(|name| {
-        let name = name.strip_suffix(PART).unwrap_or(name);
-        let name = name.strip_suffix(BAD).unwrap_or(name);
-        name.parse::<Key>().is_ok()
-    })
-}
-
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    const PLACE: &str = "train/x/attempt-0/diagnostics/node-vm";
-
-    fn key(sequence: u64) -> Key {
-        format!("{PLACE}/snapshots/20261129T144054.169782Z-{sequence:06}.json.gz")
-            .parse()
-            .unwrap()
-    }
-
-    fn spool(directory: &Path, max_size_bytes: u64) -> Spool {
-        Spool::open(SpoolSettings {
-            directory: directory.join("spool"),
-            max_size_bytes,
-        })
-    }
-
-    fn waiting(spool: &Spool) -> Vec<u64> {
-        let place = PLACE.parse().unwrap();
-        let keys = spool.waiting(&place);
-        keys.iter().map(|key| key.id.sequence).collect()
-    }
-
-    #[test]
-    fn what_is_put_waits_oldest_first_until_it_is_removed() {
-        let root = tempfile::tempdir().unwrap();
-        let mut spool = spool(root.path(), 1000);
-        for sequence in [10, 2, 1] {
-            spool.put(&key(sequence), b"content").unwrap();
-        }
-        assert_eq!(waiting(&spool), [1, 2, 10]);
-        assert_eq!(spool.read(&key(2)).unwrap(), b"content");
-        for sequence in [1, 2, 10] {
-            spool.remove(&key(sequence)).unwrap();
-        }
-        assert_eq!(waiting(&spool), [0; 0]);
-        let left: Vec<_> = fs::read_dir(root.path().join("spool")).unwrap().collect();
-        assert!(left.is_empty(), "{left:?}");
-    }
-
-    #[test]
-    fn nobody_else_can_look_into_it() {
-        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        let root = tempfile::tempdir().unwrap();
-        let mut made = spool(root.path(), 1000);
-        made.put(&key(0), b"content").unwrap();
-        assert_eq!(mode(&root.path().join("spool")), 0o700);
-        assert_eq!(mode(&made.path(&key(0))), 0o600);
-
-        let root = tempfile::tempdir().unwrap();
-        let shared = root.path().join("spool");
-        fs::create_dir(&shared).unwrap();
-        fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
-        spool(root.path(), 1000).put(&key(0), b"content").unwrap();
-        assert_eq!(mode(&shared), 0o755);
-        assert_eq!(mode(&shared.join("train")), 0o700);
-    }
-
-    #[test]
-    fn beyond_the_limit_the_oldest_go_and_strangers_stay() {
-        let root = tempfile::tempdir().unwrap();
-        let mut spool = spool(root.path(), 250);
-        let stranger = root.path().join("spool/letter.txt");
-        fs::create_dir(stranger.parent().unwrap()).unwrap();
-        fs::write(&stranger, [0; 500]).unwrap();
-        let mut modified = fs::metadata(&stranger).unwrap().modified().unwrap();
-        for sequence in 0..4 {
-            spool.put(&key(sequence), &[0; 100]).unwrap();
-            modified += std::time::Duration::from_secs(1);
-            let file = fs::File::options()
-                .append(true)
-                .open(spool.path(&key(sequence)));
-            // Not there where it was the one to go.
-            if let Ok(file) = file {
-                file.set_modified(modified).unwrap();
-            }
-        }
-        assert_eq!(spool.evicted(), 2);
-        assert_eq!(waiting(&spool).len(), 2);
-        assert!(stranger.exists());
-    }
-
-    #[test]
-    fn one_that_alone_is_too_large_is_not_kept() {
-        let root = tempfile::tempdir().unwrap();
-        let mut spool = spool(root.path(), 50);
-        spool.put(&key(0), &[0; 100]).unwrap();
-        assert_eq!((waiting(&spool).len(), spool.evicted()), (0, 1));
-    }
-
-    #[test]
-    fn what_is_set_aside_no_longer_waits_but_counts() {
-        let root = tempfile::tempdir().unwrap();
-        let mut first = spool(root.path(), 1000);
-        first.put(&key(0), &[0; 100]).unwrap();
-        let aside = first.set_aside(&key(0)).unwrap();
-        assert!(aside.ends_with("20261129T144054.169782Z-000000.json.gz.bad"));
-        assert_eq!(waiting(&first), [0; 0]);
-        assert_eq!(spool(root.path(), 1000).size_bytes, 100);
-    }
-
-    #[test]
-    fn a_directory_that_cannot_be_made_is_an_error() {
-        let root = tempfile::tempdir().unwrap();
-        fs::write(root.path().join("spool"), b"a file").unwrap();
-        let mut spool = spool(root.path(), 1000);
-        assert!(spool.put(&key(0), b"content").is_err());
-    }
-}
+mod tests;

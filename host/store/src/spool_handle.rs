@@ -2,9 +2,11 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::claim::Claim;
 use crate::spool::{Spool, SpoolSettings};
 use crate::{Key, Place};
 
@@ -15,16 +17,22 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug)]
 pub(crate) struct SpoolHandle {
     directory: PathBuf,
+    /// Set while a call has gone on for longer than anybody waits: the next ones do not even begin.
+    hangs: Arc<AtomicBool>,
     spool: Arc<Mutex<Option<Spool>>>,
     settings: SpoolSettings,
+    address: Option<String>,
 }
 
 impl SpoolHandle {
-    pub(crate) fn new(settings: SpoolSettings) -> Self {
+    /// `address` is that of the store that the snapshots are for.
+    pub(crate) fn new(settings: SpoolSettings, address: Option<String>) -> Self {
         Self {
             directory: settings.directory.clone(),
+            hangs: Arc::new(AtomicBool::new(false)),
             spool: Arc::new(Mutex::new(None)),
             settings,
+            address,
         }
     }
 
@@ -32,12 +40,29 @@ impl SpoolHandle {
         &self.directory
     }
 
-    pub(crate) async fn put(&self, key: Key, bytes: Vec<u8>) -> io::Result<()> {
+    pub(crate) async fn put(&self, key: Key, bytes: Arc<[u8]>) -> io::Result<()> {
         self.run(move |spool| spool.put(&key, &bytes)).await
     }
 
     pub(crate) async fn waiting(&self, place: Place) -> io::Result<Vec<Key>> {
         self.run(move |spool| Ok(spool.waiting(&place))).await
+    }
+
+    pub(crate) async fn places(&self) -> io::Result<Vec<Place>> {
+        self.run(|spool| Ok(spool.places())).await
+    }
+
+    pub(crate) async fn claim(&self, place: Place) -> io::Result<Option<(Claim, Vec<PathBuf>)>> {
+        self.run(move |spool| spool.claim(&place)).await
+    }
+
+    pub(crate) async fn release(&self, claim: Claim, place: Place) {
+        let released = self.run(move |spool| {
+            spool.release(claim, &place);
+            Ok(())
+        });
+        // What is not released now is when we end.
+        let _ = released.await;
     }
 
     pub(crate) async fn read(&self, key: Key) -> io::Result<Vec<u8>> {
@@ -56,22 +81,39 @@ impl SpoolHandle {
         self.run(|spool| Ok(spool.evicted())).await.unwrap_or(0)
     }
 
+    pub(crate) async fn evicted_of(&self, place: Place) -> u64 {
+        let counted = self.run(move |spool| Ok(spool.evicted_of(&place)));
+        counted.await.unwrap_or(0)
+    }
+
+    pub(crate) async fn forget_evicted(&self, place: Place, count: u64) -> io::Result<()> {
+        self.run(move |spool| spool.forget_evicted(&place, count))
+            .await
+    }
+
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Spool) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
+        let no_answer = || io::Error::new(io::ErrorKind::TimedOut, "the disk does not answer");
+        if self.hangs.load(Ordering::Relaxed) {
+            return Err(no_answer());
+        }
         let spool = Arc::clone(&self.spool);
-        let settings = self.settings.clone();
+        let (settings, address) = (self.settings.clone(), self.address.clone());
+        let hangs = Arc::clone(&self.hangs);
         let blocking = tokio::task::spawn_blocking(move || {
             let mut spool = spool.lock().unwrap_or_else(PoisonError::into_inner);
-            work(spool.get_or_insert_with(|| Spool::open(settings)))
+            let done = work(spool.get_or_insert_with(|| Spool::open(settings, address)));
+            hangs.store(false, Ordering::Relaxed);
+            done
         });
         match tokio::time::timeout(PATIENCE, blocking).await {
             Ok(joined) => joined.map_err(io::Error::other)?,
-            Err(_) => Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                "the disk does not answer",
-            )),
+            Err(_) => {
+                self.hangs.store(true, Ordering::Relaxed);
+                Err(no_answer())
+            }
         }
     }
 }

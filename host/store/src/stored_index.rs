@@ -2,25 +2,36 @@
 //!
 //! Another collector may write to the same place, so each write looks first whether the stored index is still the
 //! one last seen, and takes over what is new in it. A short index is written after each snapshot, a long one now and
-//! then: what it lacks meanwhile is found by listing. So what is uploaded of it is bounded by time, not by its length.
+//! then: what it lacks meanwhile is found by listing. So what is uploaded of it grows with time, not with its length.
 
 use std::time::Duration;
 
 use model::{SnapshotId, Timestamp};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::deadline::Deadline;
 use crate::error::root_cause;
 use crate::index::{Index, Listed, in_order};
 use crate::object::Seen;
+use crate::retention::Retention;
+use crate::retiring::retire;
 use crate::{Place, Store, StoreError, format, segment};
 
 /// Up to so many entries, about 25 kB, it is written after each snapshot.
 const SHORT_ENTRIES: usize = 64;
-/// How long a longer one may lack the newest snapshots; less than the default interval.
-const LONGEST_WAIT: Duration = Duration::from_secs(100);
+/// How long a longer one may lack the newest snapshots, for each entry: a thousand wait for less than the default interval.
+const WAIT_PER_ENTRY: Duration = Duration::from_millis(100);
 /// Unlisted snapshots that are opened before the index is written; the others have their turn at the next write.
 const OPENED_AT_A_WRITE: usize = 64;
+
+/// Returns how long an index of so many entries waits after a write before the next.
+pub(crate) fn wait_of(entries: usize) -> Duration {
+    if entries <= SHORT_ENTRIES {
+        return Duration::ZERO;
+    }
+    WAIT_PER_ENTRY * u32::try_from(entries).unwrap_or(u32::MAX)
+}
 
 /// The index of the writer's place.
 pub(crate) struct StoredIndex {
@@ -28,12 +39,17 @@ pub(crate) struct StoredIndex {
     behind: bool,
     clock: Option<(Timestamp, Instant)>,
     deadline: Deadline,
+    /// What the spool threw away that the stored index does not count yet.
+    evicted: u64,
     index: Index,
     key: String,
     place: Place,
+    retention: watch::Receiver<Retention>,
     said_that_it_fails: bool,
     said_that_another_writes: bool,
     seen: Seen,
+    /// What the stored index counts and the spool still does as well.
+    settled: u64,
     /// Snapshots that lie there and that no index lists, oldest last.
     unlisted: Vec<SnapshotId>,
     /// When it was last written, or tried.
@@ -46,25 +62,32 @@ impl StoredIndex {
             behind: false,
             clock: None,
             deadline,
+            evicted: 0,
             index,
             key: place.index_key(),
             place,
+            retention: watch::channel(Retention::default()).1,
             said_that_it_fails: false,
             said_that_another_writes: false,
             seen: Seen::Unknown,
+            settled: 0,
             unlisted: Vec::new(),
             written: None,
         }
     }
 
+    /// Heeds what `retention` says from here on.
+    pub(crate) fn with_retention(self, retention: watch::Receiver<Retention>) -> Self {
+        Self { retention, ..self }
+    }
+
     /// Returns when it is to be written: not at all where the stored one lacks nothing.
     pub(crate) fn due(&self) -> Option<Instant> {
         let now = Instant::now();
-        let wait = match self.written {
-            Some(written) if self.index.snapshots.len() > SHORT_ENTRIES => written + LONGEST_WAIT,
-            _ => now,
-        };
-        self.behind.then(|| wait.max(now))
+        let wait = self
+            .written
+            .map(|written| written + wait_of(self.entries()));
+        self.behind.then(|| wait.unwrap_or(now).max(now))
     }
 
     /// Returns whether it is to be written at once.
@@ -75,6 +98,11 @@ impl StoredIndex {
     /// Returns whether the stored one lacks something.
     pub(crate) fn is_behind(&self) -> bool {
         self.behind
+    }
+
+    /// Returns how many entries it has that are not sealed.
+    pub(crate) fn entries(&self) -> usize {
+        self.index.snapshots.len()
     }
 
     pub(crate) fn next_sequence(&self) -> u64 {
@@ -91,6 +119,25 @@ impl StoredIndex {
     pub(crate) fn add(&mut self, listed: Listed) {
         self.index.add(listed);
         self.behind = true;
+    }
+
+    /// Takes note of what the spool counts as thrown away; [`StoredIndex::write`] says so in the store.
+    pub(crate) fn set_evicted(&mut self, count: u64) {
+        self.evicted = count.saturating_sub(self.settled);
+    }
+
+    /// Returns how many of those the stored index counts, for the spool to forget.
+    pub(crate) fn settled(&self) -> u64 {
+        self.settled
+    }
+
+    /// Takes note that the spool has forgotten them.
+    pub(crate) fn forgotten(&mut self) {
+        self.settled = 0;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.index.snapshots.is_empty() && self.index.sealed.is_none() && self.unlisted.is_empty()
     }
 
     /// Takes over what is in the store. Snapshots that no index lists are opened later.
@@ -143,10 +190,21 @@ impl StoredIndex {
         }
         self.open_unlisted(store).await?;
         self.seal(store).await?;
+        let (retention, now) = (*self.retention.borrow(), self.now());
+        let retiring = retire(store, &self.place, &mut self.index, retention, now);
+        self.deadline.limit(store, retiring).await?;
         self.index.updated_at = self.now();
-        let text = format::to_json(&self.index).map_err(StoreError::Encode)?;
+        let counted = self.index.evicted_count;
+        if self.evicted > 0 {
+            self.index.evicted_count = Some(counted.unwrap_or(0) + self.evicted);
+        }
+        let text = format::to_json(&self.index).map_err(StoreError::Encode);
+        let counted_now = std::mem::replace(&mut self.index.evicted_count, counted);
+        let text = text?;
         let replaced = store.replace(&self.key, &text);
         self.deadline.limit(store, replaced).await?;
+        self.index.evicted_count = counted_now;
+        self.settled += std::mem::take(&mut self.evicted);
         let after = self.look(store).await?;
         // Of another size, it is another collector's already, to be read before the next write.
         let size = text.len() as u64;
@@ -176,7 +234,7 @@ impl StoredIndex {
                 return Ok(());
             };
             let key = name.key(&self.place);
-            let put = store.put_new(&key, &bytes);
+            let put = store.put_new_at(&key, &bytes);
             self.deadline.limit(store, put).await?;
             self.index.seal(&half);
         }

@@ -1,7 +1,8 @@
-//! Keeping snapshots: `write` hands the bytes to a background task and returns; the task brings them to the store.
+//! Keeping snapshots: `write` brings one to the spool, on the local disk, and hands it to a background task, which
+//! brings it to the store.
 //!
-//! A slow or broken store never delays the caller by more than a moment: what the task does not get to goes to the
-//! spool, and waits there until the store takes it.
+//! When `write` returns, a snapshot outlives the collector and the machine's crash; a slow or broken store delays nobody.
+//! Where the spool itself cannot be written, the task has the bytes and the store is all there is.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,7 @@ use crate::error::root_cause;
 use crate::index::{Index, Listed};
 use crate::spool_handle::SpoolHandle;
 use crate::stored_index::StoredIndex;
-use crate::{Key, Place, SpoolSettings, Store, format};
+use crate::{Key, Place, Retention, SpoolSettings, Store, format};
 
 /// Snapshots that may wait in memory for the background task.
 const QUEUE_LENGTH: usize = 16;
@@ -35,6 +36,8 @@ pub struct Writer {
     overflowed: Arc<AtomicBool>,
     place: Place,
     queue: mpsc::Sender<Parcel>,
+    retention: watch::Sender<Retention>,
+    said_that_spool_fails: bool,
     spool: SpoolHandle,
     tally: Tally,
     task: JoinHandle<()>,
@@ -54,7 +57,7 @@ pub struct Written {
 /// What became of a snapshot so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// The background task has it.
+    /// The background task has it; it is in the spool too, unless that cannot be written.
     Queued,
     /// The background task is behind; it is in the spool.
     Spooled,
@@ -71,9 +74,9 @@ pub struct Summary {
     pub lost: u64,
     /// Set aside in the spool, because they can never be stored.
     pub set_aside: u64,
-    /// Still in the spool at the end; a later writer of the same place stores them.
+    /// Still in the spool at the end; a later writer with the same spool stores them, or [`push`](crate::push).
     pub spooled: u64,
-    /// Brought to the store, those that an earlier writer left in the spool included.
+    /// Brought to the store, those that earlier writers left in the spool included.
     pub stored: u64,
 }
 
@@ -91,7 +94,8 @@ impl Writer {
         Self::open_within(OPENING_TIME, store, place, task, focus_files, spool).await
     }
 
-    async fn open_within(
+    /// The same, for a caller who does not wait as long for a store that does not answer.
+    pub async fn open_within(
         opening_time: Duration,
         store: Option<Store>,
         place: Place,
@@ -99,8 +103,12 @@ impl Writer {
         focus_files: Vec<String>,
         spool: SpoolSettings,
     ) -> Self {
-        let spool = SpoolHandle::new(spool);
+        let spool = SpoolHandle::new(
+            spool,
+            store.as_ref().map(|store| store.address().to_owned()),
+        );
         let (sender, deadline) = Deadline::new();
+        let (retention, wanted) = watch::channel(Retention::default());
         let (queue, parcels) = mpsc::channel(QUEUE_LENGTH);
         let overflowed = Arc::new(AtomicBool::new(false));
         let tally = Tally::default();
@@ -108,7 +116,7 @@ impl Writer {
         let mut delivery = Delivery::new(
             store,
             place.clone(),
-            StoredIndex::new(place.clone(), index, deadline.clone()),
+            StoredIndex::new(place.clone(), index, deadline.clone()).with_retention(wanted),
             spool.clone(),
             deadline,
             tally.clone(),
@@ -121,10 +129,18 @@ impl Writer {
             overflowed,
             place,
             queue,
+            retention,
+            said_that_spool_fails: false,
             spool,
             tally,
             task,
         }
+    }
+
+    /// Begins to delete the oldest snapshots of the place, as `retention` says; without it all are kept. The index tells
+    /// how many, and up to which.
+    pub fn keep_only(&self, retention: Retention) {
+        self.retention.send_replace(retention);
     }
 
     /// Returns the sequence number for the next snapshot: the one after the highest that is stored, spooled or
@@ -149,30 +165,40 @@ impl Writer {
             }
         };
         let size_bytes = bytes.len() as u64;
+        let bytes: Arc<[u8]> = bytes.into();
+        let written = |fate| Written {
+            fate,
+            key: key.clone(),
+            size_bytes,
+        };
+        let spooled = self.spool.put(key.clone(), Arc::clone(&bytes)).await;
+        let is_spooled = spooled.is_ok();
         let parcel = Parcel {
             listed: Listed::of(snapshot, &key, bytes.len()),
             bytes,
+            is_spooled,
             key: key.clone(),
             now,
         };
-        let Err(refused) = self.queue.try_send(parcel) else {
-            return Written {
-                fate: Fate::Queued,
-                key,
-                size_bytes,
-            };
-        };
-        let parcel = refused.into_inner();
-        if let Err(error) = self.spool.put(parcel.key, parcel.bytes).await {
-            let spool = self.spool.directory().display();
-            tracing::warn!(%key, %spool, %error, "The spool cannot keep a snapshot; it is lost.");
-            return self.lost(key, size_bytes);
+        self.say_when_spool_fails(spooled.err().as_ref());
+        match self.queue.try_send(parcel) {
+            Ok(()) => written(Fate::Queued),
+            Err(_) if is_spooled => {
+                self.overflowed.store(true, Ordering::Relaxed);
+                written(Fate::Spooled)
+            }
+            Err(_) => {
+                tracing::warn!(%key, "The store is behind and the spool takes nothing; a snapshot is lost.");
+                self.lost(key, size_bytes)
+            }
         }
-        self.overflowed.store(true, Ordering::Relaxed);
-        Written {
-            fate: Fate::Spooled,
-            key,
-            size_bytes,
+    }
+
+    fn say_when_spool_fails(&mut self, error: Option<&std::io::Error>) {
+        let has_failed = std::mem::replace(&mut self.said_that_spool_fails, error.is_some());
+        if let (Some(error), false) = (error, has_failed) {
+            let spool = self.spool.directory().display();
+            tracing::warn!(%spool, %error, "The spool takes no snapshots; they go straight to the store.");
         }
     }
 

@@ -18,6 +18,8 @@ pub(crate) struct Group {
     /// The process that is each rank, by rank.
     pub(crate) ranks: BTreeMap<u32, usize>,
     roles: BTreeMap<usize, Role>,
+    /// Shells that gave a rank its number and have none themselves.
+    wrappers: Vec<usize>,
 }
 
 impl Group {
@@ -28,10 +30,8 @@ impl Group {
             launchers: BTreeSet::new(),
             name,
             ranks: BTreeMap::new(),
-            roles: members
-                .iter()
-                .map(|&member| (member, Role::Worker))
-                .collect(),
+            roles: BTreeMap::new(),
+            wrappers: Vec::new(),
         };
         let inherits = |member: usize| {
             view.ancestors(member)
@@ -54,7 +54,29 @@ impl Group {
                 group.claim(view, top);
             }
         }
+        for &member in members {
+            if !group.roles.contains_key(&member) {
+                group.roles.insert(member, group.role_below(view, member));
+            }
+        }
         group
+    }
+
+    /// What a process is that has a rank of this job and is not that rank.
+    fn role_below(&self, view: &View<'_>, member: usize) -> Role {
+        let process = &view.processes[member];
+        let forked = program(&process.cmdline);
+        let is_like = |&rank: &usize| program(&view.processes[rank].cmdline) == forked;
+        let is_copy = forked.is_some() && self.ranks.values().any(is_like);
+        let server = view.parents[member].is_some_and(|parent| {
+            let above = &view.processes[parent].cmdline;
+            above == &process.cmdline && is_fork_server(above)
+        });
+        if is_copy || server || is_spawned(&process.cmdline) || process.name == "pt_data_worker" {
+            Role::Worker
+        } else {
+            Role::Helper
+        }
     }
 
     /// Takes the process `top` as a rank, or as a duplicate of the rank that there is.
@@ -63,7 +85,7 @@ impl Group {
             return;
         };
         let (index, wrappers) = view.unwrap_rank(top);
-        let launcher = view.parents[top].filter(|&parent| view.places[parent].is_none());
+        let (launcher, shells) = view.launcher(top, place.rank);
         if let Some(&first) = self.ranks.get(&place.rank) {
             let (process, rank) = (&view.processes[index], &view.processes[first]);
             let living = !process.zombie && !rank.zombie;
@@ -75,6 +97,7 @@ impl Group {
         }
         self.launchers.extend(launcher);
         self.ranks.insert(place.rank, index);
+        self.wrappers.extend(shells);
         self.roles
             .extend(wrappers.into_iter().map(|wrapper| (wrapper, Role::Helper)));
         self.roles.insert(index, Role::Rank);
@@ -92,6 +115,11 @@ impl Group {
             answer.note_number(&target, "rank", Some(place.rank));
             answer.note(&target, "role", Value::Text(role.name().to_owned()));
             answer.note_number(&target, "world-size", place.world_size);
+        }
+        for &wrapper in &self.wrappers {
+            let target = Target::Process(view.processes[wrapper].pid);
+            answer.note(&target, "group", Value::Text(self.name.clone()));
+            answer.note(&target, "role", Value::Text(Role::Helper.name().to_owned()));
         }
         let target = Target::Group(self.name.clone());
         answer.note_number(&target, "world-size", self.world_size(view));
@@ -193,12 +221,10 @@ impl Group {
             .values()
             .find(|&&index| !view.processes[index].zombie)
         {
-            let variables = [view.source.world_size(), view.source.local_world_size()];
-            evidence.extend(
-                variables
-                    .iter()
-                    .filter_map(|name| view.evidence(witness, name)),
-            );
+            for names in [view.source.world_size(), view.source.local_world_size()] {
+                let mut told = names.iter();
+                evidence.extend(told.find_map(|name| view.evidence(witness, name)));
+            }
         }
         let ended: Vec<usize> = (0..view.processes.len())
             .filter(|&index| view.processes[index].zombie)
@@ -274,7 +300,7 @@ fn agreed(mut numbers: impl Iterator<Item = Option<u32>>) -> Option<u32> {
 }
 
 /// What a command line runs: its Python script or module, else its program.
-fn program(cmdline: &[String]) -> Option<&String> {
+pub(crate) fn program(cmdline: &[String]) -> Option<&String> {
     let is_script = |argument: &&String| {
         std::path::Path::new(argument.as_str())
             .extension()
@@ -287,4 +313,21 @@ fn program(cmdline: &[String]) -> Option<&String> {
     module
         .or_else(|| cmdline.iter().find(is_script))
         .or_else(|| cmdline.first())
+}
+
+/// Whether Python's `multiprocessing` (or joblib) started this as a worker by the method `spawn`.
+fn is_spawned(cmdline: &[String]) -> bool {
+    let tells = |argument: &String| {
+        argument == "--multiprocessing-fork"
+            || argument.contains("multiprocessing.spawn import spawn_main")
+            || argument.ends_with("popen_loky_posix")
+    };
+    cmdline.iter().any(tells)
+}
+
+/// Whether this is the process out of which `multiprocessing` forks workers by the method `forkserver`.
+fn is_fork_server(cmdline: &[String]) -> bool {
+    cmdline
+        .iter()
+        .any(|argument| argument.contains("multiprocessing.forkserver"))
 }

@@ -48,6 +48,22 @@ pub(crate) fn text(ranges: &[(u32, u32)]) -> String {
     ranges.iter().map(part).collect::<Vec<_>>().join(",")
 }
 
+/// Returns number `index` of a list as Slurm writes it, where `2(x3),1` stands for 2, 2, 2 and 1.
+pub(crate) fn listed(list: &str, index: u32) -> Option<u32> {
+    let mut index = index;
+    for part in list.split(',') {
+        let (number, times) = match part.split_once("(x") {
+            Some((number, times)) => (number, times.strip_suffix(')')?.parse().ok()?),
+            None => (part, 1),
+        };
+        if index < times {
+            return number.trim().parse().ok();
+        }
+        index -= times;
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,5 +85,16 @@ mod tests {
     fn neighbours_are_joined() {
         assert_eq!(text(&of(&[0, 1, 2, 5])), "0-2,5");
         assert_eq!(text(&of(&[])), "");
+    }
+
+    #[test]
+    fn a_list_of_slurm_is_looked_up_by_node() {
+        let of = |index| listed("2(x3),1,4(x2)", index);
+        let numbers = [0, 2, 3, 4, 5].map(of);
+        assert_eq!(numbers, [Some(2), Some(2), Some(1), Some(4), Some(4)]);
+        assert_eq!(of(6), None);
+        for odd in ["", "2(x", "x", "2(x4294967296)"] {
+            assert_eq!(listed(odd, 0), None, "{odd}");
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! The rule, without any WebAssembly: processes and their environment in, annotations and findings out.
 //!
 //! A job is all processes with the same run id, master and restart count. Of the processes that carry one rank of a
-//! job, the topmost is the rank and those below it are its workers (data loaders and the like inherit the
-//! environment), except that a shell around a rank is a helper. Whoever started ranks without being one is the
-//! launcher. What is claimed, and when nothing is claimed, is told in `README.md`.
+//! job, the topmost is the rank. Those below it have its environment: what is a copy of it, or was started by Python's
+//! `multiprocessing`, is a worker (a data loader), all else a helper, and so is a shell around a rank. Whoever started
+//! ranks without being one is a launcher. What is claimed, and when nothing is claimed, is told in `README.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::group::Group;
+use crate::group::{Group, program};
 use crate::job::{Job, Place, Source};
 use crate::ranges;
 
@@ -131,6 +131,7 @@ impl<'a> View<'a> {
             source,
         };
         view.forget_jobs_around_torchrun();
+        view.take_over_places();
         view
     }
 
@@ -166,6 +167,44 @@ impl<'a> View<'a> {
                 *place = None;
             }
         }
+    }
+
+    /// A process whose environment is empty, because it was cleared or cannot be read, is of its parent's rank.
+    fn take_over_places(&mut self) {
+        for index in 0..self.processes.len() {
+            let is_bare = |one: usize| {
+                self.places[one].is_none() && self.processes[one].environment.is_empty()
+            };
+            if !is_bare(index) {
+                continue;
+            }
+            let above = self.ancestors(index).find(|&above| !is_bare(above));
+            self.places[index] = above.and_then(|above| self.places[above].clone());
+        }
+    }
+
+    /// Who started the rank `number` whose topmost process is `top`, and the shells between them that gave it this number:
+    /// one that was a rank of another launcher with the same number, such as `mpirun sh -c 'RANK=$PMI_RANK python …'`.
+    pub(crate) fn launcher(&self, top: usize, number: u32) -> (Option<usize>, Vec<usize>) {
+        let gave_number = |index: usize| {
+            let environment = &self.processes[index].environment;
+            let mut others = Source::ALL.into_iter().filter(|&one| one != self.source);
+            is_shell(&self.processes[index].name)
+                && others.any(|one| {
+                    Place::of(environment, one).is_some_and(|place| place.rank == number)
+                })
+        };
+        let mut shells = Vec::new();
+        for above in self.ancestors(top) {
+            if self.places[above].is_some() {
+                return (None, Vec::new());
+            }
+            if !gave_number(above) {
+                return (Some(above), shells);
+            }
+            shells.push(above);
+        }
+        (None, shells)
     }
 
     pub(crate) fn same_rank(&self, one: usize, other: usize) -> bool {
@@ -240,18 +279,24 @@ impl<'a> View<'a> {
                 || looks_like_a_rank())
     }
 
+    /// Launchers, and the known front ends above them, such as the `mpirun` above a `hydra_pmi_proxy`.
     fn annotate_launchers(&self, groups: &[Group], answer: &mut Answer) {
-        let launchers: BTreeSet<usize> = groups
-            .iter()
-            .flat_map(|group| group.launchers.iter().copied())
-            .collect();
-        for launcher in launchers {
+        let mut started: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
+        for group in groups {
+            for &launcher in &group.launchers {
+                let above = self.ancestors(launcher).filter(|&above| {
+                    self.places[above].is_none() && is_front_end(&self.processes[above].cmdline)
+                });
+                for index in above.chain([launcher]) {
+                    started.entry(index).or_default().insert(&group.name);
+                }
+            }
+        }
+        for (launcher, groups) in started {
             let target = Target::Process(self.processes[launcher].pid);
-            let mut started = groups
-                .iter()
-                .filter(|group| group.launchers.contains(&launcher));
-            if let (Some(group), None) = (started.next(), started.next()) {
-                answer.note(&target, "group", Value::Text(group.name.clone()));
+            let mut names = groups.into_iter();
+            if let (Some(name), None) = (names.next(), names.next()) {
+                answer.note(&target, "group", Value::Text(name.to_owned()));
             }
             answer.note(
                 &target,
@@ -300,6 +345,34 @@ impl Answer {
     }
 }
 
+/// Whether a command line is that of a program that starts launchers of ranks.
+fn is_front_end(cmdline: &[String]) -> bool {
+    const NAMES: [&str; 10] = [
+        "accelerate",
+        "deepspeed",
+        "mpiexec",
+        "mpiexec.hydra",
+        "mpirun",
+        "orterun",
+        "pdsh",
+        "prterun",
+        "srun",
+        "torchrun",
+    ];
+    // Of a Python program the script is the second argument.
+    let is_known = |path: &String| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let plain = name
+            .strip_suffix(".openmpi")
+            .or(name.strip_suffix(".mpich"));
+        NAMES.contains(&plain.unwrap_or(name))
+    };
+    let module = program(cmdline).is_some_and(|module| {
+        module.starts_with("accelerate.commands") || module.starts_with("deepspeed.launcher")
+    });
+    module || cmdline.iter().take(2).any(is_known)
+}
+
 fn is_shell(name: &str) -> bool {
     [
         "ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "sh", "tcsh", "zsh",
@@ -318,5 +391,7 @@ pub(crate) fn json_text(text: &str) -> String {
     format!("\"{quoted}\"")
 }
 
+#[cfg(test)]
+mod conventions;
 #[cfg(test)]
 mod tests;

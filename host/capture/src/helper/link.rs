@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -76,6 +77,7 @@ impl Link {
         let (input, theirs) = UnixStream::pair().map_err(failed)?;
         let mut command = Command::new(&helper.program);
         command
+            .arg0(helper::SHOWN_AS)
             .args(&helper.arguments)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::piped())

@@ -4,11 +4,11 @@ use super::*;
 
 /// A table of processes: PIDs are given, start times grow in the order of adding.
 #[derive(Default)]
-struct Table(Vec<Process>);
+pub(super) struct Table(pub(super) Vec<Process>);
 
 impl Table {
     /// taskscope's child `torchrun` (PID 100) and `count` ranks with the PIDs 200, 201, …
-    fn torchrun(count: u32) -> Self {
+    pub(super) fn torchrun(count: u32) -> Self {
         let mut table = Self::default();
         table.add(100, 1, &["torchrun", "train.py"], &[]);
         for rank in 0..count {
@@ -17,7 +17,7 @@ impl Table {
         table
     }
 
-    fn add(
+    pub(super) fn add(
         &mut self,
         pid: u32,
         ppid: u32,
@@ -45,7 +45,7 @@ impl Table {
         self.0.last_mut().unwrap()
     }
 
-    fn rank(&mut self, pid: u32, ppid: u32, rank: u32, world: u32) -> &mut Process {
+    pub(super) fn rank(&mut self, pid: u32, ppid: u32, rank: u32, world: u32) -> &mut Process {
         let (rank, world) = (rank.to_string(), world.to_string());
         let environment = [
             ("RANK", rank.as_str()),
@@ -62,25 +62,25 @@ impl Table {
         self.add(pid, ppid, &["python3", "train.py"], &environment)
     }
 
-    fn set(&mut self, pid: u32, name: &str, value: &str) -> &mut Self {
+    pub(super) fn set(&mut self, pid: u32, name: &str, value: &str) -> &mut Self {
         let environment = &mut self.process(pid).environment;
         environment.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    fn process(&mut self, pid: u32) -> &mut Process {
+    pub(super) fn process(&mut self, pid: u32) -> &mut Process {
         self.0
             .iter_mut()
             .find(|process| process.pid == pid)
             .unwrap()
     }
 
-    fn without(mut self, pid: u32) -> Self {
+    pub(super) fn without(mut self, pid: u32) -> Self {
         self.0.retain(|process| process.pid != pid);
         self
     }
 
-    fn judge(&self) -> Answer {
+    pub(super) fn judge(&self) -> Answer {
         judge(&self.0)
     }
 }
@@ -102,16 +102,16 @@ impl Answer {
         Some(value)
     }
 
-    fn of(&self, pid: u32, key: &str) -> String {
+    pub(super) fn of(&self, pid: u32, key: &str) -> String {
         self.text(&Target::Process(pid), key).unwrap_or_default()
     }
 
-    fn of_group(&self, group: &str, key: &str) -> String {
+    pub(super) fn of_group(&self, group: &str, key: &str) -> String {
         self.text(&Target::Group(group.to_owned()), key)
             .unwrap_or_default()
     }
 
-    fn claims(&self) -> Vec<(&str, &str)> {
+    pub(super) fn claims(&self) -> Vec<(&str, &str)> {
         self.findings
             .iter()
             .map(|finding| (finding.kind, finding.message.as_str()))
@@ -212,6 +212,63 @@ fn what_inherits_a_rank_is_its_worker_and_no_duplicate() {
         );
     }
     assert_eq!(answer.of(201, "role"), "rank");
+    assert_eq!(answer.claims(), []);
+}
+
+#[test]
+fn what_a_rank_started_is_a_worker_or_a_helper() {
+    let mut table = Table::torchrun(1);
+    let spawn = "from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5)";
+    let server = "from multiprocessing.forkserver import main; main(3, 4)";
+    let commands: [(u32, u32, &[&str]); 7] = [
+        (
+            300,
+            200,
+            &["python3", "-c", spawn, "--multiprocessing-fork"],
+        ),
+        (301, 200, &["python3", "-c", server]),
+        (302, 301, &["python3", "-c", server]),
+        (
+            303,
+            200,
+            &[
+                "python3",
+                "-c",
+                "from multiprocessing.resource_tracker import main",
+            ],
+        ),
+        (304, 200, &["python3", "-m", "wandb.sdk.service"]),
+        (305, 200, &["nvidia-smi", "-q"]),
+        (306, 200, &["yolo detect train"]),
+    ];
+    for (pid, ppid, cmdline) in commands {
+        let process = table.rank(pid, ppid, 0, 1);
+        process.cmdline = cmdline.iter().map(|&part| part.to_owned()).collect();
+    }
+    table.process(306).name = "pt_data_worker".to_owned();
+    let answer = table.judge();
+    let roles = [300, 301, 302, 303, 304, 305, 306].map(|pid| answer.of(pid, "role"));
+    let expected = [
+        "worker", "helper", "worker", "helper", "helper", "helper", "worker",
+    ];
+    assert_eq!(roles, expected);
+    assert_eq!(answer.claims(), []);
+}
+
+#[test]
+fn a_process_without_an_environment_is_of_its_parents_rank() {
+    let mut table = Table::torchrun(2);
+    table.add(300, 201, &["env", "-i", "tool"], &[]);
+    table.add(301, 300, &["tool"], &[]);
+    table.add(302, 100, &["sleep", "1"], &[]);
+    let answer = table.judge();
+    for pid in [300, 301] {
+        assert_eq!(
+            (answer.of(pid, "role"), answer.of(pid, "rank")),
+            ("helper".to_owned(), "1".to_owned())
+        );
+    }
+    assert_eq!(answer.of(302, "role"), "");
     assert_eq!(answer.claims(), []);
 }
 
@@ -500,61 +557,6 @@ fn a_launcher_whose_own_rank_numbers_nodes_is_a_launcher() {
         ("launcher".to_owned(), String::new())
     );
     assert_eq!(answer.of(201, "role"), "rank");
-}
-
-#[test]
-fn slurm_and_open_mpi_number_ranks_where_torch_does_not() {
-    let mut table = Table::default();
-    table.add(100, 1, &["mpirun", "solve"], &[]);
-    for rank in 0..3_u32 {
-        let number = rank.to_string();
-        let environment = [
-            ("OMPI_COMM_WORLD_RANK", number.as_str()),
-            ("OMPI_COMM_WORLD_SIZE", "4"),
-            ("OMPI_COMM_WORLD_LOCAL_SIZE", "4"),
-            ("OMPI_COMM_WORLD_LOCAL_RANK", &number),
-        ];
-        table.add(200 + rank, 100, &["solve"], &environment);
-    }
-    let answer = table.judge();
-    assert_eq!(
-        (answer.of(202, "rank"), answer.of(202, "world-size")),
-        ("2".to_owned(), "4".to_owned())
-    );
-    assert_eq!(answer.of_group("job", "missing-ranks"), "3");
-
-    let slurm = [
-        ("SLURM_PROCID", "5"),
-        ("SLURM_NTASKS", "16"),
-        ("SLURM_JOB_ID", "77"),
-        ("SLURM_LOCALID", "1"),
-    ];
-    let mut table = Table::default();
-    table.add(300, 1, &["python3", "train.py"], &slurm);
-    let answer = table.judge();
-    assert_eq!(
-        (answer.of(300, "rank"), answer.of(300, "group")),
-        ("5".to_owned(), "77".to_owned())
-    );
-    assert_eq!(answer.claims(), []);
-}
-
-#[test]
-fn under_srun_the_numbers_of_torchrun_win() {
-    let mut table = Table::torchrun(2);
-    for process in &mut table.0 {
-        process
-            .environment
-            .insert("SLURM_PROCID".to_owned(), "0".to_owned());
-        process
-            .environment
-            .insert("SLURM_NTASKS".to_owned(), "2".to_owned());
-    }
-    let answer = table.judge();
-    assert_eq!(
-        (answer.of(100, "role"), answer.of(201, "rank")),
-        ("launcher".to_owned(), "1".to_owned())
-    );
 }
 
 #[test]
