@@ -45,6 +45,9 @@ pub(crate) struct Change {
     /// The kernel's id of the thread, where it is about one that is not the main thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) thread: Option<i32>,
+    /// The name that Python has for that thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) thread_name: Option<String>,
 }
 
 /// What a change is about; in the order in which they are told.
@@ -63,10 +66,12 @@ pub(crate) enum Kind {
     Exec,
     /// Running, sleeping, stopped.
     State,
-    /// It stands where it stood.
+    /// It stands where it stood, and has not run.
     Stuck,
     /// Another place in the program.
     Moved,
+    /// The same place, but it has been elsewhere, or runs in it.
+    Back,
     /// Another wait in the kernel, where there is no stack.
     Wait,
     /// RSS.
@@ -94,7 +99,10 @@ pub(crate) fn compare(from: &Snapshot, to: &Snapshot) -> Diff {
         changes.extend(processes::changes(from, to));
         for (before, after) in both(from, to) {
             let activity = activity::of(from, to, before, after, over);
-            changes.extend(threads::changes(to, before, after));
+            let is_stepping = activity.steps.iter().any(|step| step.from != step.to);
+            let threads = threads::changes(to, before, after).into_iter();
+            // Who counts on comes back to the same line.
+            changes.extend(threads.filter(|it| !(is_stepping && it.kind == Kind::Back)));
             changes.extend(processes::memory(before, after));
             activities.push(activity);
         }
@@ -129,6 +137,7 @@ impl Change {
             process: None,
             text,
             thread: None,
+            thread_name: None,
         }
     }
 

@@ -4,8 +4,9 @@ Makes a store of one task with many nodes through the code of a collector (an en
 stored), asks `taskscope list` for it, and prints CPU time, memory and the operations of the store by node; then the
 index of one node that takes a snapshot each 10 s, day by day.
 
-Usage: scale.py --binary TASKSCOPE --maker SCALE [--nodes N] [--snapshots N] [--days N]
-`cargo build -p taskscope-store --example scale` makes SCALE.
+Usage: scale.py --maker SCALE [--binary TASKSCOPE] [--nodes N] [--snapshots N] [--days N]
+`cargo build --release -p taskscope-store --example scale` makes SCALE, which also does what `list` does where no
+TASKSCOPE is given; then operations are not counted.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import tempfile
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--binary", required=True)
+    parser.add_argument("--binary")
     parser.add_argument("--maker", required=True)
     parser.add_argument("--nodes", type=int, default=1024)
     parser.add_argument("--snapshots", type=int, default=2880)
@@ -30,7 +31,8 @@ def arguments():
 
 def listed(options, store, environment):
     """Runs `list`; returns its rows, its words, CPU seconds and the largest RSS in MiB."""
-    command = [options.binary, "list", "--json", store]
+    program = [options.binary, "list", "--json"] if options.binary else [options.maker, "read"]
+    command = [*program, store]
     with tempfile.TemporaryFile() as words:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=words, env={**os.environ, **environment}
@@ -46,13 +48,9 @@ def listed(options, store, environment):
 
 
 def operations(said):
-    """Counts the operations of the store by kind, from its log."""
-    kinds = collections.Counter()
-    for line in said.splitlines():
-        found = re.search(r"operation=(\w+)", line)
-        if found and "started" in line:
-            kinds[found.group(1)] += 1
-    return kinds
+    """Counts the operations on nodes' folders by kind, from the log of the store, which has several lines for each."""
+    found = re.findall(r"operation=(\w+), path=([^,)]*/node-[^,)]*)", said)
+    return collections.Counter(kind for kind, _ in set(found))
 
 
 def main():
@@ -66,13 +64,11 @@ def main():
         assert all(row["snapshots"] == options.snapshots for row in rows), rows[:3]
         _, said, _, _ = listed(options, store, {"TASKSCOPE_LOG": "taskscope_store=trace"})
         kinds = operations(said)
-        print("| nodes | snapshots of each | CPU s | largest RSS MiB | operations | of a node |")
+        print("| nodes | snapshots of each | CPU s | largest RSS MiB | operations on nodes | of each |")
         print("|---|---|---|---|---|---|")
         total = sum(kinds.values())
-        print(
-            f"| {options.nodes} | {options.snapshots} | {seconds:.2f} | {mebibytes:.0f} | {total} "
-            f"| {total / options.nodes:.2f} |"
-        )
+        counted = f"{total} | {total / options.nodes:.2f}" if options.binary else "? | ?"
+        print(f"| {options.nodes} | {options.snapshots} | {seconds:.2f} | {mebibytes:.0f} | {counted} |")
         print(f"\nBy kind: {dict(kinds)}\n")
         month = str(pathlib.Path(root) / "month")
         subprocess.run([options.maker, "month", month, str(options.days)], check=True)

@@ -31,11 +31,10 @@ fn only_the_owner_can_read_what_is_stored_and_the_task_keeps_its_umask() {
         .run(["run", "--", "sh", "-c", task])
         .success()
         .stdout;
-    let ours = Command::new("sh").args(["-c", "umask; touch made"]);
-    let ours = { ours }
-        .current_dir(sandbox.path(".taskscope"))
-        .output()
-        .unwrap();
+    let mut ours = Command::new("sh");
+    ours.args(["-c", "umask; touch made"]);
+    let ours = ours.current_dir(sandbox.path(".taskscope"));
+    let ours = ours.output().unwrap();
     assert_eq!(said.as_bytes(), ours.stdout);
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let by_us = sandbox.path(".taskscope/made");

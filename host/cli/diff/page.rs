@@ -32,7 +32,8 @@ pub(crate) fn page(diff: &Diff, ui: Ui) -> String {
         }
     }
     activities(&mut page, diff);
-    let has_moved = diff.changes.iter().any(|change| change.kind != Kind::Stuck);
+    let mut changes = diff.changes.iter();
+    let has_moved = changes.any(|change| !matches!(change.kind, Kind::Stuck | Kind::Back));
     if !has_moved && diff.activities.iter().all(Activity::is_none) {
         page.push_str("\nNothing moved.\n");
     }
@@ -57,13 +58,14 @@ fn title(page: &mut String, diff: &Diff, ui: Ui) {
 fn heading(kind: Kind, ui: Ui) -> String {
     match kind {
         Kind::Reboot => red("Restarted", ui.color),
-        Kind::Cgroup => yellow("Limits", ui.color),
+        Kind::Cgroup => yellow("Limits and cgroups", ui.color),
         Kind::Went => red("Ended", ui.color),
         Kind::Came => "Came".to_owned(),
         Kind::Exec => "Became another program".to_owned(),
         Kind::State => yellow("State", ui.color),
         Kind::Stuck => yellow("Stands where it stood", ui.color),
         Kind::Moved => "Moved".to_owned(),
+        Kind::Back => "At the same place, but ran".to_owned(),
         Kind::Wait => "Waits elsewhere".to_owned(),
         Kind::Memory => "Memory (RSS)".to_owned(),
         Kind::Unseen => yellow("Not seen any more", ui.color),
@@ -89,11 +91,15 @@ fn grouped(changes: &[Change]) -> BTreeMap<Kind, Texts<'_>> {
 fn who(changes: &[&Change]) -> String {
     let name = |change: &&Change| {
         let pid = change.process?.pid;
-        Some(if change.part.is_empty() {
+        let mut name = if change.part.is_empty() {
             pid.to_string()
         } else {
             format!("{} ({pid})", change.part)
-        })
+        };
+        if let Some(thread) = &change.thread_name {
+            _ = write!(name, " thread {thread}");
+        }
+        Some(name)
     };
     let mut names: Vec<String> = changes.iter().filter_map(name).collect();
     names.dedup();

@@ -51,6 +51,7 @@ fn where_nothing_changed_the_page_is_one_line_and_where_each_rank_stands() {
         "",
         "Stands where it stood",
         "  rank 0 (101): still at all_reduce (comm.py:41) < step (train.py:88) < …, waits in the kernel: futex_do_wait",
+        "  rank 0 (101) thread prefetch: still at run (data.py:7)",
         "",
         "Nothing moved.",
     ];
@@ -83,6 +84,9 @@ fn what_came_and_went_and_moved_is_told_and_the_most_telling_first() {
         "",
         "State",
         "  rank 1 (102): disk sleep (D) -> sleeping",
+        "",
+        "Stands where it stood",
+        "  rank 0 (101) thread prefetch: still at run (data.py:7)",
         "",
         "Moved",
         "  rank 0 (101): all_reduce (comm.py:41) < step (train.py:88) < … -> step (train.py:92) < main (train.py:120) < …",

@@ -16,12 +16,12 @@ pub(super) fn changes(to: &Snapshot, before: &Process, after: &Process) -> Vec<C
         (Some(old), Some(new)) => stacks(before, after, &old.traces, &new.traces),
         _ => kernel(before, after),
     };
-    let others = changes.iter().filter(|change| change.thread.is_some());
-    if others.count() > NAMED_THREADS {
-        let all = changes.len();
-        changes.retain(|change| change.thread.is_none());
-        let text = format!("{} more threads moved", all - changes.len());
-        changes.push(Change::of(Kind::Moved, after.identity, text));
+    for (kind, words) in [
+        (Kind::Stuck, "stand where they stood"),
+        (Kind::Moved, "moved"),
+        (Kind::Back, "are where they were"),
+    ] {
+        keep_few(&mut changes, after, kind, words);
     }
     // A capture that left stacks out cannot say that nothing moved.
     if let (Some(_), None) = (&before.pyspy, &after.pyspy)
@@ -36,53 +36,62 @@ pub(super) fn changes(to: &Snapshot, before: &Process, after: &Process) -> Vec<C
     changes
 }
 
+/// Of many threads but the main one, only how many.
+fn keep_few(changes: &mut Vec<Change>, process: &Process, kind: Kind, words: &str) {
+    let is_other = |change: &Change| change.kind == kind && change.thread_name.is_some();
+    let others = changes.iter().filter(|change| is_other(change)).count();
+    if others > NAMED_THREADS {
+        changes.retain(|change| !is_other(change));
+        let text = format!("{others} more threads {words}");
+        changes.push(Change::of(kind, process.identity, text));
+    }
+}
+
 fn stacks(before: &Process, after: &Process, old: &[Trace], new: &[Trace]) -> Vec<Change> {
     let mut changes = Vec::new();
     for trace in new {
-        let is_main = is_main(after, trace);
         let Some(earlier) = old.iter().find(|earlier| is_same(earlier, trace)) else {
             continue; // a new thread is seldom the point
         };
         let (was, is) = (place(&earlier.frames), place(&trace.frames));
-        let has_moved = !at_same_place(&earlier.frames, &trace.frames);
-        let thread = thread_of(after, trace);
-        let text = match (has_moved, is_main) {
-            (true, _) if was == is => format!("moved within {is}"),
-            (true, _) => format!("{was} -> {is}"),
-            (false, true) => format!("still at {is}{}", since(before, after, trace)),
-            (false, false) => continue,
+        let (kind, text) = if at_same_place(&earlier.frames, &trace.frames) {
+            stands(before, after, trace, &is)
+        } else if was == is {
+            (Kind::Moved, format!("moved within {is}"))
+        } else {
+            (Kind::Moved, format!("{was} -> {is}"))
         };
-        let text = match (is_main, &trace.thread_name) {
-            (false, Some(name)) => format!("thread {}: {text}", safe(name)),
-            _ => text,
-        };
-        let kind = if has_moved { Kind::Moved } else { Kind::Stuck };
+        let is_main = is_main(after, trace);
+        let name = trace.thread_name.as_deref().map(safe);
         changes.push(Change {
-            thread: (!is_main).then_some(thread).flatten(),
+            thread: thread_of(after, trace).filter(|_| !is_main),
+            thread_name: name.filter(|_| !is_main),
             ..Change::of(kind, after.identity, text)
         });
     }
     changes
 }
 
-/// What shows that a thread stood still, and what it waits for.
-fn since(before: &Process, after: &Process, trace: &Trace) -> String {
+/// A thread that is where it was: what shows whether it stood there all the time, and what it waits for.
+fn stands(before: &Process, after: &Process, trace: &Trace, place: &str) -> (Kind, String) {
     let tid = trace.os_thread_id.and_then(|tid| i32::try_from(tid).ok());
     let of = |process: &Process| {
         let mut threads = process.proc.threads.iter();
         threads.find(|thread| Some(thread.tid) == tid).cloned()
     };
     let (Some(before), Some(now)) = (of(before), of(after)) else {
-        return String::new();
+        return (Kind::Stuck, format!("still at {place}"));
     };
-    let waits = format!(", {}", wait(&now));
+    let waits = wait(&now);
     match (&before.schedstat, &now.schedstat) {
-        (Some(old), Some(new)) if old == new => match now.unchanged_since {
-            Some(since) => format!("{waits}; it has not run since {}", since.human()),
-            None => format!("{waits}; it has not run"),
-        },
-        (Some(_), Some(_)) => format!("{waits}; it has run in between"),
-        _ => waits,
+        (Some(old), Some(new)) if old == new => {
+            let since = now.unchanged_since;
+            let since = since.map_or_else(String::new, |since| format!(" since {}", since.human()));
+            let text = format!("still at {place}, {waits}; it has not run{since}");
+            (Kind::Stuck, text)
+        }
+        (Some(_), Some(_)) => (Kind::Back, format!("at {place}, {waits}")),
+        _ => (Kind::Stuck, format!("still at {place}, {waits}")),
     }
 }
 

@@ -87,11 +87,10 @@ impl Store {
         let head = self.head(place).await?;
         let oldest = head.as_ref().and_then(|index| index.snapshots.first());
         let is_enough = match (&head, since) {
-            (None, _) => false,
             (Some(index), _) if index.sealed.is_none() => true,
             (Some(_), Since::Recent) => true,
             (Some(_), Since::Time(time)) => oldest.is_some_and(|entry| entry.started_at <= time),
-            (Some(_), Since::Start) => false,
+            (None, _) | (Some(_), Since::Start) => false,
         };
         let mut entries: BTreeMap<(u64, Timestamp), Entry> = BTreeMap::new();
         let mut sealed = 0;

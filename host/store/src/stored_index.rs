@@ -188,7 +188,7 @@ impl StoredIndex {
         if found != self.seen {
             self.read_another(store).await?;
         }
-        self.open_unlisted(store).await?;
+        self.open_unlisted(store).await;
         self.seal(store).await?;
         let (retention, now) = (*self.retention.borrow(), self.now());
         let retiring = retire(store, &self.place, &mut self.index, retention, now);
@@ -213,16 +213,18 @@ impl StoredIndex {
         Ok(())
     }
 
-    /// Opens some of the snapshots that no index lists.
-    async fn open_unlisted(&mut self, store: &Store) -> Result<(), StoreError> {
+    /// Opens some of the snapshots that no index lists. Where that fails, the next collector tries again: readers find them
+    /// by listing, and the index must not wait for them.
+    async fn open_unlisted(&mut self, store: &Store) {
         let left = self.unlisted.len().saturating_sub(OPENED_AT_A_WRITE);
-        let ids = self.unlisted[left..].to_vec();
+        let ids = self.unlisted.split_off(left);
         let opening = store.listed(&self.place, ids);
-        for listed in self.deadline.limit(store, opening).await? {
-            self.index.add(listed);
+        match self.deadline.limit(store, opening).await {
+            Ok(all) => all.into_iter().for_each(|listed| self.index.add(listed)),
+            Err(error) => {
+                tracing::debug!(error = %root_cause(&error), "Snapshots that no index lists cannot be opened.");
+            }
         }
-        self.unlisted.truncate(left);
-        Ok(())
     }
 
     /// Moves older entries into segments. Each segment is stored before the index that lacks its entries, so that one of
