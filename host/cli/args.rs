@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    attach, config, debug, doctor, list, plugin_compile, run, show, snapshot, spool,
+    attach, config, debug, diff, doctor, list, plugin_compile, run, show, snapshot, spool,
 };
 use crate::config::{ScopeChoice, Span};
 use crate::ui::ColorChoice;
@@ -38,6 +38,7 @@ pub(crate) enum Command {
     List(list::ListArgs),
     Show(show::ShowArgs),
     Spool(spool::SpoolArgs),
+    Diff(diff::DiffArgs),
     Config(config::ConfigArgs),
     Doctor(doctor::DoctorArgs),
     #[command(hide = true)]

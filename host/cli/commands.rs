@@ -3,6 +3,7 @@
 pub(crate) mod attach;
 pub(crate) mod config;
 pub(crate) mod debug;
+pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod list;
 pub(crate) mod plugin_compile;
@@ -52,6 +53,7 @@ fn run_here(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::List(args) => list::run(&args, &world),
         Command::Show(args) => show::run(&args, &world),
         Command::Spool(args) => spool::run(&args, &world),
+        Command::Diff(args) => diff::run(&args, &world),
         Command::Config(args) => config::run(&args, &world),
         Command::Debug(args) => debug::run(&args, &world),
         Command::Doctor(args) => doctor::run(&args, &world),

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use file::parse;
 pub(crate) use file::{Loaded, load};
 pub(crate) use plugins::{EnricherEntry, Mode, PluginSettings, SinkPermissions, SinkSettings};
-pub(crate) use values::{Allowance, Pattern, Share, Size, Span};
+pub(crate) use values::{Age, Allowance, Pattern, Share, Size, Span};
 
 /// All settings, as in `collector.toml`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -91,7 +91,28 @@ pub(crate) enum StackChoice {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct StoreSettings {
     pub(crate) url: Option<String>,
+    pub(crate) retention: Option<RetentionChoice>,
     pub(crate) spool: SpoolChoices,
+}
+
+/// `[store] retention`
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct RetentionChoice {
+    pub(crate) snapshots: Option<std::num::NonZeroU64>,
+    pub(crate) age: Option<Age>,
+    pub(crate) size: Option<Size>,
+}
+
+impl RetentionChoice {
+    /// Returns what is kept.
+    pub(crate) fn limits(self) -> store::Retention {
+        store::Retention {
+            age: self.age.map(Age::duration),
+            size_bytes: self.size.map(Size::bytes),
+            snapshots: self.snapshots.map(std::num::NonZeroU64::get),
+        }
+    }
 }
 
 /// `[store.spool]`

@@ -5,6 +5,7 @@ mod clock;
 mod collect;
 mod commands;
 mod config;
+mod diff;
 mod enrichers;
 mod environment;
 mod governor;

@@ -9,6 +9,7 @@ mod gpus;
 mod process;
 mod process_facts;
 mod python;
+mod redactions;
 mod room;
 mod steps;
 pub(crate) mod table;
@@ -21,8 +22,12 @@ use std::fmt::Write as _;
 use model::{Annotation, OutcomeKind, ProcessId, Severity, Snapshot, Target, Trigger};
 
 use crate::ui::Ui;
+pub(crate) use call::call;
+pub(crate) use doing::{code_words, frames};
 pub(crate) use process::process;
-pub(crate) use text::{count, red, safe, yellow};
+pub(crate) use redactions::{page as redactions_page, redactions};
+pub(crate) use text::{base_name, bold, count, red, safe, yellow};
+pub(crate) use tree::state_words;
 
 /// Where the snapshot stands among others.
 #[derive(Clone, Debug, Default)]
@@ -227,4 +232,4 @@ fn plugins(page: &mut String, snapshot: &Snapshot) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -86,11 +86,19 @@ pub(crate) async fn choose(
     at: At,
 ) -> anyhow::Result<Chosen> {
     let (place, other_nodes) = node_of(store, location, task, node).await?;
-    let mut history = store.history(&place, since(at)).await?;
+    Ok(Chosen {
+        other_nodes,
+        ..find(store, &place, at).await?
+    })
+}
+
+/// Returns the snapshot at `place` that `at` names.
+pub(crate) async fn find(store: &Store, place: &Place, at: At) -> anyhow::Result<Chosen> {
+    let mut history = store.history(place, since(at)).await?;
     let mut position = position(&history.entries, at);
     // One that no index lists, or of a time when the clock was wrong.
     if position.is_none() && history.older > 0 {
-        history = store.history(&place, Since::Start).await?;
+        history = store.history(place, Since::Start).await?;
         position = self::position(&history.entries, at);
     }
     let entries = &history.entries;
@@ -107,7 +115,7 @@ pub(crate) async fn choose(
         earlier: compared(entries, position).map(key),
         position: older.saturating_add(position + 1),
         total: older.saturating_add(entries.len()),
-        other_nodes,
+        other_nodes: Vec::new(),
     })
 }
 

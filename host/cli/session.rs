@@ -179,6 +179,8 @@ impl Session {
     /// Opens the store and finds the attempt, but does not wait for a store once `hurried` is true; trouble is a
     /// warning, and snapshots wait in the spool.
     pub(crate) async fn writer(&self, hurried: &Receiver<bool>) -> (Writer, Task, Option<Store>) {
+        // Snapshots hold command lines. The task has been started by now, with the umask that we were started with.
+        rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
         let store = Store::open(&self.location)
             .inspect_err(|error| {
                 let cause = std::error::Error::source(error)
@@ -217,6 +219,8 @@ impl Session {
             writer = open(INDEX_DEADLINE) => writer,
             () = called(hurried) => open(Duration::ZERO).await,
         };
+        let retention = self.loaded.settings.store.retention;
+        writer.keep_only(retention.unwrap_or_default().limits());
         (writer, task, store)
     }
 

@@ -37,6 +37,50 @@ fn the_bench_of_a_cycle_counts_one_that_left_nothing_out() {
     );
 }
 
+/// Builds what makes the stores of `scale.py`.
+fn maker() -> std::path::PathBuf {
+    let arguments = [
+        "build",
+        "--locked",
+        "-p",
+        "taskscope-store",
+        "--example",
+        "scale",
+    ];
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    let built = std::process::Command::new(env!("CARGO"))
+        .args(arguments)
+        .arg("--manifest-path")
+        .arg(manifest)
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "{words}");
+    binary().with_file_name("examples").join("scale")
+}
+
+#[test]
+fn the_bench_of_scale_asks_two_things_of_each_node() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bench/scale.py");
+    let (program, maker) = (binary(), maker());
+    let python = Sandbox::new(Path::new("python3")).environment("PYTHONDONTWRITEBYTECODE", "1");
+    let (binary, maker) = (program.to_str().unwrap(), maker.to_str().unwrap());
+    let size = ["--nodes", "5", "--snapshots", "1100", "--days", "1"];
+    let arguments = [
+        script.to_str().unwrap(),
+        "--binary",
+        binary,
+        "--maker",
+        maker,
+    ];
+    let output = python.run(arguments.iter().chain(&size)).success();
+    let rows: Vec<&str> = output.stdout.lines().collect();
+    assert!(rows[2].starts_with("| 5 | 1100 | "), "{output}");
+    assert!(rows[2].ends_with("| 10 | 2.00 |"), "{output}");
+    let day = rows.iter().find(|row| row.starts_with("| 1 | 8640 | "));
+    assert!(day.is_some(), "{output}");
+}
+
 #[test]
 fn the_bench_of_growth_has_a_row_for_each_size() {
     let rows = table("linear.py", &["--n", "2", "--open", "8"]);

@@ -21,5 +21,6 @@ mod run;
 mod services;
 mod settings;
 mod sinks;
+mod stored;
 mod support;
 mod unprivileged;

@@ -29,7 +29,11 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_name = "PID")]
     pid: Option<i32>,
 
-    /// Print the stored document as JSON; with --pid, that process of it
+    /// What was replaced before anything was kept, and by which rule
+    #[arg(long)]
+    redactions: bool,
+
+    /// Print the stored document as JSON; with --pid, that process of it; with --redactions, those
     #[arg(long)]
     json: bool,
 }
@@ -58,6 +62,16 @@ pub(crate) fn run(args: &ShowArgs, world: &World) -> anyhow::Result<Outcome> {
         other_nodes: chosen.other_nodes,
         earlier: earlier.as_ref(),
     };
+    if args.redactions {
+        let found = page::redactions(&snapshot, args.pid);
+        let text = if args.json {
+            store::encode_json(&found)? + "\n"
+        } else {
+            page::redactions_page(&found)
+        };
+        ui::data(&text)?;
+        return Ok(Outcome::Well);
+    }
     let text = match (args.pid, args.json) {
         (None, true) => store::encode_json(&snapshot)? + "\n",
         (None, false) => page::overview(&snapshot, &heading, world.ui),

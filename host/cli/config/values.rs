@@ -9,16 +9,22 @@ use serde::{Serialize, Serializer};
 
 const SPAN_FORM: &str =
     "a duration above zero and up to 30 days, such as \"120s\", \"2m\" or \"500ms\"";
+const AGE_FORM: &str = "an age from a minute to ten years, such as \"30d\" or \"12h\"";
 const SIZE_FORM: &str = "a size above zero, such as \"512 MiB\" or \"10 GB\"";
 const ALLOWANCE_FORM: &str = "\"off\" or a size above zero, such as \"256 MiB\"";
 const SHARE_FORM: &str =
     "a share of one core from \"0.001%\" to \"100%\", such as \"1%\" or \"0.5 %\"";
+const DAY: Duration = Duration::from_hours(24);
 const LONGEST: Duration = Duration::from_hours(30 * 24);
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// A duration above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub(crate) struct Span(Duration);
+
+/// How old something may become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Age(Duration);
 
 /// A number of bytes above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +51,13 @@ impl Span {
         Self(Duration::from_secs(seconds))
     }
 
+    /// Returns it as the standard library's type.
+    pub(crate) fn duration(self) -> Duration {
+        self.0
+    }
+}
+
+impl Age {
     /// Returns it as the standard library's type.
     pub(crate) fn duration(self) -> Duration {
         self.0
@@ -91,6 +104,28 @@ impl FromStr for Span {
         let signed: jiff::SignedDuration = text.parse().map_err(|_| refuse())?;
         let duration = Duration::try_from(signed).map_err(|_| refuse())?;
         if duration < SHORTEST || duration > LONGEST {
+            return Err(refuse());
+        }
+        Ok(Self(duration))
+    }
+}
+
+impl FromStr for Age {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refuse = || format!("`{text}` is not {AGE_FORM}");
+        let days = text
+            .strip_suffix('d')
+            .and_then(|days| days.trim_end().parse::<u32>().ok());
+        let duration = match days {
+            Some(days) => DAY * days,
+            None => {
+                let signed: jiff::SignedDuration = text.parse().map_err(|_| refuse())?;
+                Duration::try_from(signed).map_err(|_| refuse())?
+            }
+        };
+        if duration < Duration::from_mins(1) || duration > DAY * 3660 {
             return Err(refuse());
         }
         Ok(Self(duration))
@@ -156,6 +191,17 @@ impl fmt::Display for Span {
             write!(formatter, "{seconds}s")
         } else {
             write!(formatter, "{}ms", self.0.as_millis())
+        }
+    }
+}
+
+impl fmt::Display for Age {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        if seconds.is_multiple_of(DAY.as_secs()) {
+            write!(formatter, "{}d", seconds / DAY.as_secs())
+        } else {
+            write!(formatter, "{seconds}s")
         }
     }
 }
@@ -229,6 +275,7 @@ macro_rules! text_value {
 }
 
 text_value!(Span, SPAN_FORM);
+text_value!(Age, AGE_FORM);
 text_value!(Size, SIZE_FORM);
 text_value!(Allowance, ALLOWANCE_FORM);
 text_value!(Share, SHARE_FORM);

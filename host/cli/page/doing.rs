@@ -15,7 +15,7 @@ pub(crate) fn doing(snapshot: &Snapshot, process: &Process) -> String {
         return ended(snapshot, process);
     }
     if let Some(trace) = main_trace(process) {
-        let mut words = frames(&trace.frames);
+        let mut words = frames(&trace.frames, FRAMES);
         if trace.owns_gil {
             words.push_str("  [holds the GIL]");
         }
@@ -76,9 +76,9 @@ pub(crate) fn code_words(code: GapCode) -> &'static str {
     }
 }
 
-/// The innermost frames, without those of the standard library where there are others: what a tired reader looks for is
+/// The innermost frames, `most` of them, without those of the standard library where there are others: what a tired reader looks for is
 /// which line of the job waits. Of the library, the innermost call is named behind it.
-fn frames(frames: &[SharedFrame]) -> String {
+pub(crate) fn frames(frames: &[SharedFrame], most: usize) -> String {
     let own: Vec<&SharedFrame> = frames
         .iter()
         .filter(|frame| !is_standard_library(frame))
@@ -95,10 +95,10 @@ fn frames(frames: &[SharedFrame]) -> String {
     if let Some(innermost) = frames.first().filter(|innermost| innermost != first) {
         _ = write!(words, " in {}", safe(&innermost.name));
     }
-    for outer in rest.iter().take(FRAMES - 1) {
+    for outer in rest.iter().take(most - 1) {
         _ = write!(words, " < {}", frame(outer));
     }
-    if shown.len() > FRAMES {
+    if shown.len() > most {
         words += " < …";
     }
     words

@@ -22,7 +22,7 @@ fn trace(pid: i32, name: &str, owns_gil: bool, frames: &[Value]) -> Value {
             "process_info": null, "thread_id": 1, "thread_name": name })
 }
 
-fn a_process(
+pub(crate) fn a_process(
     pid: i32,
     ppid: i32,
     state: char,
@@ -43,7 +43,7 @@ fn a_process(
     })
 }
 
-pub(super) fn snapshot() -> Snapshot {
+pub(crate) fn snapshot() -> Snapshot {
     let mut rank_0 = a_process(
         101,
         100,

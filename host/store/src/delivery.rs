@@ -162,8 +162,7 @@ impl Delivery {
         self.store.as_ref()?;
         let again = self.backoff.until(Instant::now());
         let index = self.index.due().map(|due| due.max(again));
-        let waiting = self.waiting || !self.leftovers.is_empty();
-        let spool = waiting.then_some(again);
+        let spool = (self.waiting || !self.leftovers.is_empty()).then_some(again);
         index.into_iter().chain(spool).min()
     }
 
@@ -174,8 +173,7 @@ impl Delivery {
             Some(store) if !self.store_is_down => store.clone(),
             _ => return self.keep(parcel).await,
         };
-        let text = parcel.key.to_string();
-        let put = store.put_new(&text, &parcel.bytes);
+        let put = store.put_new(&parcel.key, &parcel.bytes);
         match self.deadline.limit(&store, put).await {
             Ok(()) => {
                 self.tally.change(|summary| summary.stored += 1);
@@ -185,9 +183,7 @@ impl Delivery {
                 {
                     tracing::debug!(%error, "A stored snapshot stays in the spool.");
                 }
-                if self.index.is_due() {
-                    self.write_index(&store).await;
-                }
+                self.write_index_when_due(&store).await;
             }
             Err(error @ StoreError::Conflict { .. }) => {
                 let key = parcel.key.clone();
@@ -237,9 +233,7 @@ impl Delivery {
         let Some(store) = self.store.clone() else {
             return;
         };
-        if self.index.is_due() {
-            self.write_index(&store).await;
-        }
+        self.write_index_when_due(&store).await;
         if self.waiting {
             self.drain(&store).await;
         } else if !self.leftovers.is_empty() {
@@ -264,9 +258,7 @@ impl Delivery {
         }
         if stored > 0 {
             self.store_works(store);
-            if self.index.is_due() {
-                self.write_index(store).await;
-            }
+            self.write_index_when_due(store).await;
         }
         if let Some(error) = drained.failure {
             if stored == 0 {
@@ -297,6 +289,12 @@ impl Delivery {
             deadline: self.deadline.clone(),
             spool: self.spool.clone(),
             store: store.clone(),
+        }
+    }
+
+    async fn write_index_when_due(&mut self, store: &Store) {
+        if self.index.is_due() {
+            self.write_index(store).await;
         }
     }
 
@@ -374,7 +372,7 @@ pub(crate) async fn write_index(
         match spool.forget_evicted(place.clone(), index.settled()).await {
             Ok(()) => index.forgotten(),
             Err(error) => {
-                tracing::debug!(%error, "The spool goes on counting what the index has counted.")
+                tracing::debug!(%error, "The spool goes on counting what the index has counted.");
             }
         }
     }

@@ -110,8 +110,7 @@ impl Drain {
             Ok(decoded) => decoded,
             Err(error) => return Fate::Hopeless(root_cause(&error)),
         };
-        let text = key.to_string();
-        let put = self.store.put_new(&text, &bytes);
+        let put = self.store.put_new(key, &bytes);
         match self.deadline.limit(&self.store, put).await {
             Ok(()) => Fate::Stored(Box::new(listed)),
             Err(error @ StoreError::Conflict { .. }) => Fate::Hopeless(root_cause(&error)),

@@ -3,7 +3,7 @@
 //! Order is by sequence number, never by the wall clock alone. What an index lacks is found by listing from the oldest
 //! snapshot that was asked for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{SnapshotId, Timestamp, Trigger};
 
@@ -87,11 +87,10 @@ impl Store {
         let head = self.head(place).await?;
         let oldest = head.as_ref().and_then(|index| index.snapshots.first());
         let is_enough = match (&head, since) {
-            (None, _) => false,
             (Some(index), _) if index.sealed.is_none() => true,
             (Some(_), Since::Recent) => true,
             (Some(_), Since::Time(time)) => oldest.is_some_and(|entry| entry.started_at <= time),
-            (Some(_), Since::Start) => false,
+            (None, _) | (Some(_), Since::Start) => false,
         };
         let mut entries: BTreeMap<(u64, Timestamp), Entry> = BTreeMap::new();
         let mut sealed = 0;
@@ -120,6 +119,11 @@ impl Store {
         });
         let found = self.ids_from(place, from).await?;
         let retired = head.as_ref().and_then(|index| index.retired);
+        if head.is_none() {
+            // What retention has deleted was in the index that is lost.
+            let found: BTreeSet<SnapshotId> = found.iter().copied().collect();
+            entries.retain(|_, entry| found.contains(&entry.id));
+        }
         drop_retired(&mut entries, retired, &found);
         for id in found {
             entries
@@ -266,6 +270,6 @@ fn drop_retired(
     let Some(retired) = retired else {
         return;
     };
-    let found: std::collections::BTreeSet<SnapshotId> = found.iter().copied().collect();
+    let found: BTreeSet<SnapshotId> = found.iter().copied().collect();
     entries.retain(|place, entry| *place > in_order(retired.up_to) || found.contains(&entry.id));
 }

@@ -195,7 +195,12 @@ impl Index {
             self.collector_version = listed.collector_version;
             self.root = listed.root;
         }
-        self.adopt(vec![listed.entry]);
+        let last = self.snapshots.last().map(|last| last.capture_id);
+        if is_newest && last != Some(listed.entry.capture_id) {
+            self.snapshots.push(listed.entry);
+        } else {
+            self.adopt(vec![listed.entry]);
+        }
     }
 
     /// Adds what another index of the same place has: an earlier collector's, or that of a second one. What that one has

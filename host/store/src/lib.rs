@@ -7,6 +7,7 @@
 //! These are the paths and documents of `metaflow_pyspy`, so its reader reads this store and ours reads its.
 
 mod backoff;
+mod bare;
 mod claim;
 mod deadline;
 mod delivery;
@@ -28,6 +29,8 @@ mod plugin_objects;
 mod probe;
 mod push;
 mod reader;
+mod retention;
+mod retiring;
 mod segment;
 mod service;
 mod spool;
@@ -42,6 +45,8 @@ mod writer;
 #[path = "../tests/sample/mod.rs"]
 mod sample;
 
+#[doc(hidden)]
+pub use bare::BareIndex;
 pub use error::{FormatError, StoreError};
 pub use fault::Fault;
 pub use format::{decode, encode, encode_json};
@@ -54,6 +59,7 @@ pub use plugin_objects::PluginObjects;
 pub use probe::Check;
 pub use push::{Pushed, next_spooled_attempt, push, spool_address};
 pub use reader::TaskEntry;
+pub use retention::Retention;
 pub use spool::SpoolSettings;
 pub use summary::NodeSummary;
 pub use writer::{Fate, Summary, Writer, Written};

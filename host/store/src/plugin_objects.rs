@@ -92,7 +92,7 @@ impl PluginObjects {
         }
         Err(StoreError::Location {
             text: key,
-            reason: "a path of a plugin leads out of its folder",
+            reason: "a path of a plugin leads out of its folder".to_owned(),
         })
     }
 }

@@ -125,7 +125,10 @@ impl Store {
         let is_lost = stored.is_none();
         if is_lost {
             let names = self.segments(place).await?;
+            let there: BTreeSet<SnapshotId> =
+                self.ids_from(place, None).await?.into_iter().collect();
             for mut segment in self.open_segments(place, names).await? {
+                segment.forget(&(&segment.ids() - &there));
                 segment.forget(&sealed);
                 sealed.extend(segment.ids());
                 stored

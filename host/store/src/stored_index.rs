@@ -2,25 +2,36 @@
 //!
 //! Another collector may write to the same place, so each write looks first whether the stored index is still the
 //! one last seen, and takes over what is new in it. A short index is written after each snapshot, a long one now and
-//! then: what it lacks meanwhile is found by listing. So what is uploaded of it is bounded by time, not by its length.
+//! then: what it lacks meanwhile is found by listing. So what is uploaded of it grows with time, not with its length.
 
 use std::time::Duration;
 
 use model::{SnapshotId, Timestamp};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::deadline::Deadline;
 use crate::error::root_cause;
 use crate::index::{Index, Listed, in_order};
 use crate::object::Seen;
+use crate::retention::Retention;
+use crate::retiring::retire;
 use crate::{Place, Store, StoreError, format, segment};
 
 /// Up to so many entries, about 25 kB, it is written after each snapshot.
 const SHORT_ENTRIES: usize = 64;
-/// How long a longer one may lack the newest snapshots; less than the default interval.
-const LONGEST_WAIT: Duration = Duration::from_secs(100);
+/// How long a longer one may lack the newest snapshots, for each entry: a thousand wait for less than the default interval.
+const WAIT_PER_ENTRY: Duration = Duration::from_millis(100);
 /// Unlisted snapshots that are opened before the index is written; the others have their turn at the next write.
 const OPENED_AT_A_WRITE: usize = 64;
+
+/// Returns how long an index of so many entries waits after a write before the next.
+pub(crate) fn wait_of(entries: usize) -> Duration {
+    if entries <= SHORT_ENTRIES {
+        return Duration::ZERO;
+    }
+    WAIT_PER_ENTRY * u32::try_from(entries).unwrap_or(u32::MAX)
+}
 
 /// The index of the writer's place.
 pub(crate) struct StoredIndex {
@@ -33,6 +44,7 @@ pub(crate) struct StoredIndex {
     index: Index,
     key: String,
     place: Place,
+    retention: watch::Receiver<Retention>,
     said_that_it_fails: bool,
     said_that_another_writes: bool,
     seen: Seen,
@@ -54,6 +66,7 @@ impl StoredIndex {
             index,
             key: place.index_key(),
             place,
+            retention: watch::channel(Retention::default()).1,
             said_that_it_fails: false,
             said_that_another_writes: false,
             seen: Seen::Unknown,
@@ -63,14 +76,18 @@ impl StoredIndex {
         }
     }
 
+    /// Heeds what `retention` says from here on.
+    pub(crate) fn with_retention(self, retention: watch::Receiver<Retention>) -> Self {
+        Self { retention, ..self }
+    }
+
     /// Returns when it is to be written: not at all where the stored one lacks nothing.
     pub(crate) fn due(&self) -> Option<Instant> {
         let now = Instant::now();
-        let wait = match self.written {
-            Some(written) if self.index.snapshots.len() > SHORT_ENTRIES => written + LONGEST_WAIT,
-            _ => now,
-        };
-        self.behind.then(|| wait.max(now))
+        let wait = self
+            .written
+            .map(|written| written + wait_of(self.entries()));
+        self.behind.then(|| wait.unwrap_or(now).max(now))
     }
 
     /// Returns whether it is to be written at once.
@@ -83,9 +100,9 @@ impl StoredIndex {
         self.behind
     }
 
-    /// Returns whether it lists nothing and nothing was sealed.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.index.snapshots.is_empty() && self.index.sealed.is_none()
+    /// Returns how many entries it has that are not sealed.
+    pub(crate) fn entries(&self) -> usize {
+        self.index.snapshots.len()
     }
 
     pub(crate) fn next_sequence(&self) -> u64 {
@@ -117,6 +134,11 @@ impl StoredIndex {
     /// Takes note that the spool has forgotten them.
     pub(crate) fn forgotten(&mut self) {
         self.settled = 0;
+    }
+
+    /// Returns whether neither it nor the store has anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.index.snapshots.is_empty() && self.index.sealed.is_none() && self.unlisted.is_empty()
     }
 
     /// Takes over what is in the store. Snapshots that no index lists are opened later.
@@ -167,8 +189,11 @@ impl StoredIndex {
         if found != self.seen {
             self.read_another(store).await?;
         }
-        self.open_unlisted(store).await?;
+        self.open_unlisted(store).await;
         self.seal(store).await?;
+        let (retention, now) = (*self.retention.borrow(), self.now());
+        let retiring = retire(store, &self.place, &mut self.index, retention, now);
+        self.deadline.limit(store, retiring).await?;
         self.index.updated_at = self.now();
         let counted = self.index.evicted_count;
         if self.evicted > 0 {
@@ -189,16 +214,18 @@ impl StoredIndex {
         Ok(())
     }
 
-    /// Opens some of the snapshots that no index lists.
-    async fn open_unlisted(&mut self, store: &Store) -> Result<(), StoreError> {
+    /// Opens some of the snapshots that no index lists. Where that fails, the next collector tries again: readers find them
+    /// by listing, and the index must not wait for them.
+    async fn open_unlisted(&mut self, store: &Store) {
         let left = self.unlisted.len().saturating_sub(OPENED_AT_A_WRITE);
-        let ids = self.unlisted[left..].to_vec();
+        let ids = self.unlisted.split_off(left);
         let opening = store.listed(&self.place, ids);
-        for listed in self.deadline.limit(store, opening).await? {
-            self.index.add(listed);
+        match self.deadline.limit(store, opening).await {
+            Ok(all) => all.into_iter().for_each(|listed| self.index.add(listed)),
+            Err(error) => {
+                tracing::debug!(error = %root_cause(&error), "Snapshots that no index lists cannot be opened.");
+            }
         }
-        self.unlisted.truncate(left);
-        Ok(())
     }
 
     /// Moves older entries into segments. Each segment is stored before the index that lacks its entries, so that one of
@@ -210,7 +237,7 @@ impl StoredIndex {
                 return Ok(());
             };
             let key = name.key(&self.place);
-            let put = store.put_new(&key, &bytes);
+            let put = store.put_new_at(&key, &bytes);
             self.deadline.limit(store, put).await?;
             self.index.seal(&half);
         }

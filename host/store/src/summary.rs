@@ -81,8 +81,10 @@ impl Store {
         }
         let known = index.as_ref().map(Index::ids).unwrap_or_default();
         let mut tail = self.tail(place, None).await?;
+        let there = tail.iter().map(|(id, _)| *id).collect();
         tail.retain(|(id, _)| !known.contains(id));
-        if let Some(index) = &index {
+        if let Some(index) = &mut index {
+            index.forget(&(&known - &there));
             return self.summed(place, index, &tail).await;
         }
         let mut summary = NodeSummary::nothing(place);

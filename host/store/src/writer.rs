@@ -19,7 +19,7 @@ use crate::error::root_cause;
 use crate::index::{Index, Listed};
 use crate::spool_handle::SpoolHandle;
 use crate::stored_index::StoredIndex;
-use crate::{Key, Place, SpoolSettings, Store, format};
+use crate::{Key, Place, Retention, SpoolSettings, Store, format};
 
 /// Snapshots that may wait in memory for the background task.
 const QUEUE_LENGTH: usize = 16;
@@ -36,6 +36,7 @@ pub struct Writer {
     overflowed: Arc<AtomicBool>,
     place: Place,
     queue: mpsc::Sender<Parcel>,
+    retention: watch::Sender<Retention>,
     said_that_spool_fails: bool,
     spool: SpoolHandle,
     tally: Tally,
@@ -109,6 +110,7 @@ impl Writer {
             store.as_ref().map(|store| store.address().to_owned()),
         );
         let (sender, deadline) = Deadline::new();
+        let (retention, wanted) = watch::channel(Retention::default());
         let (queue, parcels) = mpsc::channel(QUEUE_LENGTH);
         let overflowed = Arc::new(AtomicBool::new(false));
         let tally = Tally::default();
@@ -116,7 +118,7 @@ impl Writer {
         let mut delivery = Delivery::new(
             store,
             place.clone(),
-            StoredIndex::new(place.clone(), index, deadline.clone()),
+            StoredIndex::new(place.clone(), index, deadline.clone()).with_retention(wanted),
             spool.clone(),
             deadline,
             tally.clone(),
@@ -129,11 +131,18 @@ impl Writer {
             overflowed,
             place,
             queue,
+            retention,
             said_that_spool_fails: false,
             spool,
             tally,
             task,
         }
+    }
+
+    /// Begins to delete the oldest snapshots of the place, as `retention` says; without it all are kept. The index tells
+    /// how many, and up to which.
+    pub fn keep_only(&self, retention: Retention) {
+        self.retention.send_replace(retention);
     }
 
     /// Returns the sequence number for the next snapshot: the one after the highest that is stored, spooled or

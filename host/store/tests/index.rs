@@ -153,7 +153,14 @@ async fn a_torn_index_is_made_of_its_segments_and_the_snapshots() {
     let root = tempfile::tempdir().unwrap();
     let store = sealed_store(root.path()).await;
     fs::write(root.path().join(place().index_key()), "{\"torn").unwrap();
-    // The snapshots of the unsealed entries were never there, but for the last three.
+    // The snapshots of the unsealed entries were never there, but for the last three; those of the others cannot be opened.
+    for sequence in 0..500 {
+        let key = Key {
+            place: place(),
+            id: id(sequence),
+        };
+        fs::write(root.path().join(key.to_string()), "torn").unwrap();
+    }
     let left: Vec<u64> = (0..500).chain(1000..1003).collect();
     assert_eq!(sequences(&store, Since::Recent).await, left);
     let summary = store.summary(&place()).await.unwrap();

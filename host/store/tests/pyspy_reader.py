@@ -18,6 +18,11 @@ task = types.SimpleNamespace(
 )
 reader = PySpy(task)
 snapshots = reader.snapshots()
+try:
+    reader.index("nobody")
+    missing = None
+except FileNotFoundError as error:
+    missing = type(error).__name__
 json.dump(
     {
         "root": reader.root,
@@ -28,6 +33,7 @@ json.dump(
         "loaded": [reader.load(entry) for entry in snapshots],
         "by_key": reader.load(snapshots[0]["key"]),
         "latest": reader.latest(),
+        "missing": missing,
     },
     sys.stdout,
 )

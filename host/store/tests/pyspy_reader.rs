@@ -62,6 +62,36 @@ fn names(value: &Value) -> Vec<&str> {
         .collect()
 }
 
+/// Returns what the unmodified reader tells of the store at `root`.
+fn seen_by_pyspy(python: &Path, root: &Path, pathspec: &str) -> Value {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pyspy_reader.py");
+    // Metaflow keeps files in the home directory and must not find the developer's settings there.
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(python);
+    command.env("HOME", home.path());
+    command.arg(script).arg(root).arg(pathspec);
+    command.current_dir(home.path());
+    serde_json::from_slice(&run(&mut command).unwrap()).unwrap()
+}
+
+#[test]
+fn pyspy_reads_the_newest_of_a_store_whose_older_entries_are_sealed() {
+    let Some(python) = testkit::venv(testkit::newest_python(), &PACKAGES) else {
+        return; // it said why, aloud
+    };
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/stored");
+    let root = fixtures.canonicalize().unwrap().join("taskscope-1.1");
+    let seen = seen_by_pyspy(&python, &root, "Flow/17/train/3");
+    assert_eq!(seen["nodes"], serde_json::json!(["node-a"]));
+    let entries = seen["snapshots"].as_array().unwrap();
+    let order: Vec<_> = entries.iter().map(|entry| &entry["sequence"]).collect();
+    assert_eq!(order, [3, 4, 5]);
+    assert_eq!(seen["index"]["sealed"]["snapshots"], 3);
+    assert_eq!(seen["latest"]["capture"]["sequence"], 5);
+    assert_eq!(seen["missing"], "FileNotFoundError");
+    assert_names_of_schema_1_0(&seen);
+}
+
 #[tokio::test]
 async fn pyspy_reads_our_store() {
     let Some(python) = testkit::venv(testkit::newest_python(), &PACKAGES) else {
@@ -69,17 +99,8 @@ async fn pyspy_reads_our_store() {
     };
     let root = tempfile::tempdir().unwrap();
     let written = fill(root.path()).await;
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pyspy_reader.py");
     let pathspec = sample::task().pathspec.to_string();
-    let mut command = Command::new(python);
-    // Metaflow keeps files in the home directory and must not find the developer's settings there.
-    command.env("HOME", root.path().join("home"));
-    command
-        .arg(script)
-        .arg(root.path())
-        .arg(&pathspec)
-        .current_dir(root.path());
-    let seen: Value = serde_json::from_slice(&run(&mut command).unwrap()).unwrap();
+    let seen = seen_by_pyspy(&python, root.path(), &pathspec);
 
     let diagnostics = root.path().join(pathspec).join("attempt-0/diagnostics");
     assert_eq!(seen["root"], diagnostics.to_str().unwrap());
