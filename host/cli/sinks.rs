@@ -2,7 +2,6 @@
 //! there.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 
 use anyhow::Context;
 use model::Task;
@@ -136,62 +135,57 @@ pub(crate) async fn serve(
     task: Task,
 ) {
     while let Some(request) = requests.recv().await {
-        let objects = |instance: &str| {
-            let store = store.clone()?;
-            Some(PluginObjects::new(store, &task, instance))
-        };
         // Each by itself: one that hangs holds up nobody else's.
-        tokio::spawn(answer(request, objects));
+        tokio::spawn(answer(request, store.clone(), task.clone()));
     }
 }
 
 /// Answers one request; whoever asked may have gone away.
-fn answer(
-    request: StorageRequest,
-    objects: impl Fn(&str) -> Option<PluginObjects>,
-) -> impl Future<Output = ()> + Send + 'static {
-    let instance = match &request {
-        StorageRequest::Put { instance, .. }
-        | StorageRequest::Get { instance, .. }
-        | StorageRequest::List { instance, .. }
-        | StorageRequest::Delete { instance, .. } => instance,
+async fn answer(request: StorageRequest, store: Option<Store>, task: Task) {
+    let objects = |instance: &str| match store {
+        Some(store) => Ok(PluginObjects::new(store, &task, instance)),
+        None => Err(StorageError::Unavailable("there is no store".to_owned())),
     };
-    let objects = objects(instance);
-    let objects = objects.ok_or_else(|| StorageError::Unavailable("there is no store".to_owned()));
-    async move {
-        match request {
-            StorageRequest::Put {
-                path, bytes, reply, ..
-            } => {
-                let put = async { objects?.put(&path, &bytes).await.map_err(explain) };
-                _ = reply.send(put.await);
-            }
-            StorageRequest::Get {
-                path,
-                limit_bytes,
-                reply,
-                ..
-            } => {
-                _ = reply.send(match objects {
-                    Ok(objects) => get(&objects, &path, limit_bytes).await,
-                    Err(error) => Err(error),
-                });
-            }
-            StorageRequest::List {
-                folder,
-                limit,
-                reply,
-                ..
-            } => {
-                _ = reply.send(match objects {
-                    Ok(objects) => list(&objects, &folder, limit).await,
-                    Err(error) => Err(error),
-                });
-            }
-            StorageRequest::Delete { path, reply, .. } => {
-                let delete = async { objects?.delete(&path).await.map_err(explain) };
-                _ = reply.send(delete.await);
-            }
+    match request {
+        StorageRequest::Put {
+            instance,
+            path,
+            bytes,
+            reply,
+        } => {
+            let put = async {
+                objects(&instance)?
+                    .put(&path, &bytes)
+                    .await
+                    .map_err(explain)
+            };
+            _ = reply.send(put.await);
+        }
+        StorageRequest::Get {
+            instance,
+            path,
+            limit_bytes,
+            reply,
+        } => {
+            let get = async { get(&objects(&instance)?, &path, limit_bytes).await };
+            _ = reply.send(get.await);
+        }
+        StorageRequest::List {
+            instance,
+            folder,
+            limit,
+            reply,
+        } => {
+            let list = async { list(&objects(&instance)?, &folder, limit).await };
+            _ = reply.send(list.await);
+        }
+        StorageRequest::Delete {
+            instance,
+            path,
+            reply,
+        } => {
+            let delete = async { objects(&instance)?.delete(&path).await.map_err(explain) };
+            _ = reply.send(delete.await);
         }
     }
 }

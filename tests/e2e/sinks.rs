@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use testkit::{Answer, DEADLINE, HttpServer, Running, Sandbox, wait_until};
 
-use crate::support::{
-    files, misbehaving, sandbox, stored, testing_sink, wait_for_snapshot, wait_for_stored,
-};
+use crate::support::{files, misbehaving, sandbox, stored, testing_sink, wait_for_snapshot};
 
 const SECRET: &str = "T0k3n/of/this-test";
 
@@ -80,7 +78,9 @@ fn the_webhook_tells_once_and_its_secret_is_nowhere_else() {
         text.starts_with("test/one on ") && text.ends_with(": error trouble: Something is wrong."),
         "{text}"
     );
-    assert!(!output.stderr.contains(SECRET) && output.stderr.contains("Plugin started."));
+    assert!(output.stderr.contains("Plugin started"), "{output}");
+    let told = output.stderr.lines().find(|line| line.contains(SECRET));
+    assert_eq!(told, None);
     let shown = sandbox.run(["show", "--json"]).success().stdout;
     assert!(!shown.contains(SECRET) && !is_written(sandbox.directory(), SECRET));
     let settings = sandbox.run(["config", "show"]).success().stdout;
@@ -112,7 +112,7 @@ fn what_a_service_has_no_time_for_comes_again_after_the_time_it_asks_for() {
     assert_eq!(
         output
             .stderr
-            .matches("Plugin hook has no answer: the service answered 503.")
+            .matches("Plugin hook has no answer: the service answered 503")
             .count(),
         1,
         "{output}"
@@ -150,10 +150,12 @@ fn a_server_that_hangs_delays_nothing_and_what_it_keeps_waiting_is_counted() {
         hook(it)["sink"]["dropped"].as_u64() >= Some(2)
     });
     let tally = &hook(&full)["sink"];
-    assert_eq!(
-        (&tally["queued"], &tally["delivered"]),
-        (&9.into(), &0.into())
+    // One of them is with the sink, but for the second after a call that got no answer.
+    assert!(
+        [Some(8), Some(9)].contains(&tally["queued"].as_u64()),
+        "{tally}"
     );
+    assert_eq!(tally["delivered"], 0);
     let reason = tally["last_dropped"].as_str().unwrap();
     assert!(reason.starts_with("its queue is full"), "{reason}");
     // Snapshots go on at their pace: these are more than a call of ten seconds would let through.
@@ -219,12 +221,9 @@ fn a_sink_keeps_objects_of_its_own_beside_the_snapshots() {
     assert_eq!(read("closed"), "CloseReason::TaskExit");
     assert_eq!(files(&folder, "snapshot.json.gz").len(), 1);
     // Readers of snapshots do not take them for any.
-    let count = wait_for_stored(&sandbox, 1).len();
     let listed = sandbox.run(["list", "--json"]).success().stdout;
-    assert!(
-        listed.contains(&format!("\"snapshots\":{count}")) || listed.contains("test/one"),
-        "{listed}"
-    );
+    let tasks: Vec<Value> = serde_json::from_str(&listed).unwrap();
+    assert_eq!((tasks.len(), &tasks[0]["task"]), (1, &"test/one".into()));
 }
 
 #[test]

@@ -163,13 +163,13 @@ impl Outside {
                     limits::HEADER_BYTES >> 10
                 )));
             }
-            let no_header = |_| {
+            let no_header = || {
                 rejected(format!(
                     "the header `{shown}` cannot be sent: a name or value that is none"
                 ))
             };
-            let name = HeaderName::from_bytes(lower.as_bytes()).map_err(|_| no_header(()))?;
-            let mut value = HeaderValue::from_str(&text).map_err(|_| no_header(()))?;
+            let name = HeaderName::from_bytes(lower.as_bytes()).map_err(|_| no_header())?;
+            let mut value = HeaderValue::from_str(&text).map_err(|_| no_header())?;
             value.set_sensitive(is_secret);
             headers.append(name, value);
         }

@@ -86,7 +86,7 @@ fn is_inner(address: IpAddr) -> bool {
                 || address.is_multicast()
                 || address == Ipv6Addr::LOCALHOST
                 || embedded.is_some_and(|(high, low)| {
-                    is_inner_v4(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)))
+                    is_inner_v4(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)))
                 })
         }
     }

@@ -10,7 +10,12 @@ use crate::{PATIENCE, guest, load, machine, outcome, said};
 
 /// The test guest as one of its variants, see `variant` there.
 fn component(variant: &str) -> Vec<u8> {
-    let mut bytes = std::fs::read(env!("PLUGIN_TESTING")).unwrap();
+    variant_of(env!("PLUGIN_TESTING"), variant)
+}
+
+/// The component in `path` as one of its variants.
+pub(crate) fn variant_of(path: &str, variant: &str) -> Vec<u8> {
+    let mut bytes = std::fs::read(path).unwrap();
     let (plain, other) = (b"0.0.1-plain", format!("0.0.1{variant}").into_bytes());
     assert_eq!(plain.len(), other.len());
     let places: Vec<usize> = (0..bytes.len() - plain.len())
@@ -24,7 +29,7 @@ fn component(variant: &str) -> Vec<u8> {
 }
 
 /// Replaces the file whole, as a careful deployment does.
-fn put(path: &Path, bytes: &[u8]) {
+pub(crate) fn put(path: &Path, bytes: &[u8]) {
     let new = path.with_extension("new");
     std::fs::write(&new, bytes).unwrap();
     std::fs::rename(new, path).unwrap();
