@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{attach, config, debug, doctor, list, plugin_compile, run, show, snapshot};
+use crate::commands::{
+    attach, config, debug, doctor, list, plugin, plugin_compile, run, show, snapshot,
+};
 use crate::config::{ScopeChoice, Span};
 use crate::ui::ColorChoice;
 
@@ -36,6 +38,7 @@ pub(crate) enum Command {
     List(list::ListArgs),
     Show(show::ShowArgs),
     Config(config::ConfigArgs),
+    Plugin(plugin::PluginArgs),
     Doctor(doctor::DoctorArgs),
     #[command(hide = true)]
     Debug(debug::DebugArgs),

@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod debug;
 pub(crate) mod doctor;
 pub(crate) mod list;
+pub(crate) mod plugin;
 pub(crate) mod plugin_compile;
 pub(crate) mod run;
 pub(crate) mod show;
@@ -53,6 +54,7 @@ fn run_here(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::Config(args) => config::run(&args, &world),
         Command::Debug(args) => debug::run(&args, &world),
         Command::Doctor(args) => doctor::run(&args, &world),
+        Command::Plugin(args) => plugin::run(args, &world),
         Command::GpuHelper
         | Command::MemoryHelper
         | Command::StackHelper

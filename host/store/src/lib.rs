@@ -28,7 +28,7 @@ mod writer;
 mod sample;
 
 pub use error::{FormatError, StoreError};
-pub use format::{decode, encode, encode_json};
+pub use format::{decode, decode_copy, encode, encode_json};
 pub use index::{Index, IndexEntry};
 pub use key::{Key, ParseKeyError, Place};
 pub use location::Location;

@@ -62,7 +62,10 @@ impl Enrich for Testing {
             return Err(error(ErrorKind::Unavailable, "the other side is away"));
         } else if does("age") {
             AGE.set(AGE.get() + 1);
-            return Ok(annotated(vec![note("age", &AGE.get().to_string())]));
+            return Ok(annotated(vec![
+                note("age", &AGE.get().to_string()),
+                note("total", &total().to_string()),
+            ]));
         } else if does("many") {
             return Ok(annotated((0..60_000).map(|_| note("n", "x")).collect()));
         } else if does("garbage") {
@@ -127,6 +130,14 @@ fn count() -> u32 {
         state::set("whole", &whole).is_err(),
         "2 MiB is over the quota"
     );
+    now
+}
+
+/// Counts the calls of all instances.
+fn total() -> u32 {
+    let before = state::get("total").and_then(|bytes| bytes.try_into().ok());
+    let now = before.map_or(0, u32::from_le_bytes) + 1;
+    state::set("total", &now.to_le_bytes()).expect("four bytes are within the quota");
     now
 }
 
