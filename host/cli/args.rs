@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    attach, config, debug, diff, doctor, list, plugin_compile, run, show, snapshot, spool,
+    attach, config, debug, diff, doctor, list, plugin, plugin_compile, run, show, snapshot, spool,
 };
 use crate::config::{ScopeChoice, Span};
 use crate::ui::ColorChoice;
@@ -40,6 +40,7 @@ pub(crate) enum Command {
     Spool(spool::SpoolArgs),
     Diff(diff::DiffArgs),
     Config(config::ConfigArgs),
+    Plugin(plugin::PluginArgs),
     Doctor(doctor::DoctorArgs),
     #[command(hide = true)]
     Debug(debug::DebugArgs),

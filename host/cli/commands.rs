@@ -6,6 +6,7 @@ pub(crate) mod debug;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod list;
+pub(crate) mod plugin;
 pub(crate) mod plugin_compile;
 pub(crate) mod run;
 pub(crate) mod show;
@@ -57,6 +58,7 @@ fn run_here(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::Config(args) => config::run(&args, &world),
         Command::Debug(args) => debug::run(&args, &world),
         Command::Doctor(args) => doctor::run(&args, &world),
+        Command::Plugin(args) => plugin::run(args, &world),
         Command::GpuHelper
         | Command::MemoryHelper
         | Command::StackHelper

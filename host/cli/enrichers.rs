@@ -16,6 +16,21 @@ pub(crate) const BUILTIN: &str = "builtin:";
 /// Returns the enrichers that the settings ask for: those that are built in, and the entries, which add to them or, with
 /// the same name, replace them.
 pub(crate) fn enrichers(loaded: &Loaded) -> anyhow::Result<Vec<Entry>> {
+    let listed = listed(loaded)?.into_iter();
+    Ok(listed
+        .filter(|listed| listed.enabled)
+        .map(|listed| listed.entry)
+        .collect())
+}
+
+/// An enricher of the settings, whether it runs or not.
+pub(crate) struct Listed {
+    pub(crate) enabled: bool,
+    pub(crate) entry: Entry,
+}
+
+/// Returns all enrichers that the settings know of, those that are switched off too.
+pub(crate) fn listed(loaded: &Loaded) -> anyhow::Result<Vec<Listed>> {
     let entries = &loaded.settings.enricher;
     let mut chosen: Vec<EnricherEntry> = plugin::builtins()
         .iter()
@@ -36,11 +51,51 @@ pub(crate) fn enrichers(loaded: &Loaded) -> anyhow::Result<Vec<Entry>> {
             chosen.push(entry.clone());
         }
     }
-    chosen
-        .iter()
-        .filter(|entry| entry.enabled)
-        .map(|entry| plugin_entry(entry, loaded))
-        .collect()
+    let listed = |entry: &EnricherEntry| {
+        Ok(Listed {
+            enabled: entry.enabled,
+            entry: plugin_entry(entry, loaded)?,
+        })
+    };
+    chosen.iter().map(listed).collect()
+}
+
+/// Returns the entry for a component that a command names, `builtin:NAME` or a path: the one of the settings, else one
+/// with the defaults, without any grants.
+pub(crate) fn entry_of(component: &str, loaded: &Loaded) -> anyhow::Result<Entry> {
+    let builtin = component.strip_prefix(BUILTIN);
+    if let Some(name) = builtin {
+        let known = plugin::builtins();
+        anyhow::ensure!(
+            known.contains(&name),
+            "there is no built-in plugin `{name}`; built in: {}",
+            known.join(", ")
+        );
+    }
+    let path = std::path::absolute(component)?;
+    let is_meant = |found: &ComponentSource| match (found, builtin) {
+        (ComponentSource::Builtin(found), Some(name)) => found == name,
+        (ComponentSource::File(found), None) => {
+            std::path::absolute(found).is_ok_and(|found| found == path)
+        }
+        _ => false,
+    };
+    let mut listed = listed(loaded)?.into_iter();
+    if let Some(found) = listed.find(|listed| is_meant(&listed.entry.component)) {
+        return Ok(found.entry);
+    }
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let bare = EnricherEntry::builtin(builtin.unwrap_or(&stem));
+    plugin_entry(
+        &EnricherEntry {
+            wasm: Some(match builtin {
+                Some(_) => component.to_owned(),
+                None => path.display().to_string(),
+            }),
+            ..bare
+        },
+        loaded,
+    )
 }
 
 fn plugin_entry(entry: &EnricherEntry, loaded: &Loaded) -> anyhow::Result<Entry> {

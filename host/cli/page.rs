@@ -13,7 +13,7 @@ mod redactions;
 mod room;
 mod steps;
 pub(crate) mod table;
-mod text;
+pub(crate) mod text;
 mod tree;
 
 use std::collections::BTreeMap;

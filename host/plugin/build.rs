@@ -1,10 +1,17 @@
-//! Builds the plugins' workspace for `wasm32-wasip2` and tells the crate where the components lie.
+//! Builds the plugins' workspace for `wasm32-wasip2`, makes the machine code of those that are built in, and tells the
+//! crate where both lie.
+//!
+//! The code is made for any processor of the target's kind, with the settings of the collector's own engine. Where the
+//! compiler does not know the target there is none (an empty file), and a collector compiles at its first start.
 //!
 //! `TASKSCOPE_PLUGINS_DIR` names a directory with components that are built already; then nothing is built here.
 #![expect(
     clippy::disallowed_methods,
     reason = "a build script is told everything by environment variables"
 )]
+
+#[path = "src/engine/config.rs"]
+mod engine_config;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -20,23 +27,27 @@ const PLUGINS: [&str; 6] = [
     "process_tags",
     "torchrun_ranks",
     "webhook",
-    "testing",
-    "testing_sink",
+    TESTING,
+    TESTING_SINK,
 ];
+/// Those that are not built in.
+const TESTING: &str = "testing";
+const TESTING_SINK: &str = "testing_sink";
 
 fn main() -> ExitCode {
-    match components() {
-        Ok(directory) => {
-            for name in PLUGINS {
-                let path = directory.join(format!("{name}.wasm"));
-                println!(
-                    "cargo::rustc-env=PLUGIN_{}={}",
-                    name.to_uppercase(),
-                    path.display()
-                );
+    let made = components().and_then(|directory| {
+        let compiler = compiler();
+        for name in PLUGINS {
+            let path = directory.join(format!("{name}.wasm"));
+            tell("PLUGIN", name, &path);
+            if ![TESTING, TESTING_SINK].contains(&name) {
+                tell("CODE", name, &code(compiler.as_ref(), name, &path)?);
             }
-            ExitCode::SUCCESS
         }
+        Ok(())
+    });
+    match made {
+        Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             for line in format!("could not build the bundled plugins: {reason}").lines() {
                 println!("cargo::error={line}");
@@ -44,6 +55,34 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Sets an environment variable of the crate, such as `PLUGIN_FOCUS_FILES`.
+fn tell(kind: &str, name: &str, path: &Path) {
+    let name = name.to_uppercase();
+    println!("cargo::rustc-env={kind}_{name}={}", path.display());
+}
+
+/// Returns what compiles for the target, if there is such a compiler. A target that is named rules out whatever this
+/// machine's processor can do beyond others of its kind.
+fn compiler() -> Option<wasmtime::Engine> {
+    let mut config = engine_config::config();
+    config.target(&env::var("TARGET").ok()?).ok()?;
+    wasmtime::Engine::new(&config).ok()
+}
+
+/// Returns the file with the machine code of the component at `path`.
+fn code(compiler: Option<&wasmtime::Engine>, name: &str, path: &Path) -> Result<PathBuf, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let component = std::fs::read(path).map_err(|error| failed(&error))?;
+    let code = compiler
+        .map(|engine| engine.precompile_component(&component))
+        .transpose()
+        .map_err(|error| failed(&error))?;
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
+    let file = out.join(format!("{name}.cwasm"));
+    std::fs::write(&file, code.unwrap_or_default()).map_err(|error| failed(&error))?;
+    Ok(file)
 }
 
 /// The directory with the components.

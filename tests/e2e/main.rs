@@ -15,6 +15,7 @@ mod gpus;
 mod guards;
 mod harmless;
 mod job;
+mod plugin_commands;
 mod plugins;
 mod read;
 mod run;

@@ -143,7 +143,14 @@ fn plugins_work_where_the_address_space_is_limited() {
 fn a_cache_that_others_may_enter_is_not_used_and_said_to_be() {
     let sandbox = sandbox();
     sandbox.write("cache/file", "");
-    sandbox.write("collector.toml", "[plugins]\ncache-dir = \"cache\"\n");
+    let entry = format!(
+        "[[enricher]]\nname = \"fine\"\nwasm = \"{}\"\n",
+        misbehaving().display()
+    );
+    sandbox.write(
+        "collector.toml",
+        &("[plugins]\ncache-dir = \"cache\"\n".to_owned() + &entry),
+    );
     let output = sandbox.run(["config", "check"]);
     let expected = "The plugin cache ./cache is not used: others may enter it (mode 7";
     assert!(output.stderr.contains(expected), "{output}");

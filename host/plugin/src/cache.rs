@@ -34,6 +34,8 @@ const UNFINISHED: &str = ".new";
 #[derive(Debug)]
 pub(crate) struct Cache {
     directory: Option<OwnedFd>,
+    /// Why there is none where one was named.
+    pub(crate) problem: Option<String>,
 }
 
 /// Why a directory is not used.
@@ -60,20 +62,23 @@ pub(crate) struct Unfinished<'a> {
 impl Cache {
     /// Opens `path`, making it where it is missing. A directory that cannot be trusted is told of.
     pub(crate) fn open(path: Option<&Path>) -> Self {
+        let mut problem = None;
         let directory = path.and_then(|path| match trusted(path) {
             Ok(directory) => Some(directory),
             // As in a container that is read-only: nothing is wrong, it only takes a moment longer.
             Err(Distrust::Io(error)) => {
                 tracing::info!("Plugins are compiled at each start: {}: {error}.", path.display());
+                problem = Some(error.to_string());
                 None
             }
             Err(reason) => {
                 let path = path.display();
                 tracing::warn!("The plugin cache {path} is not used: {reason}. Plugins are compiled at each start.");
+                problem = Some(reason.to_string());
                 None
             }
         });
-        Self { directory }
+        Self { directory, problem }
     }
 
     /// Returns the compiled component `key`, if it is there, and notes that it was used.

@@ -1,11 +1,13 @@
 //! The WebAssembly engine: its settings, what guests may import, and the clock that interrupts them.
 
+mod config;
+
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use wasmtime::EngineWeak;
 use wasmtime::component::Linker;
-use wasmtime::{Config, EngineWeak};
 
 use crate::guest::Guest;
 use crate::interface;
@@ -14,20 +16,7 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// Returns an engine with the settings that bound a guest.
 pub(crate) fn engine() -> wasmtime::Result<wasmtime::Engine> {
-    let mut config = Config::new();
-    config
-        .epoch_interruption(true)
-        // The default of 4 GiB a memory does not start under a limit of the address space (ulimit -v, some batch
-        // systems); this costs a bounds check.
-        .memory_reservation(64 << 20)
-        .memory_reservation_for_growth(0)
-        .memory_guard_size(64 << 10)
-        .concurrency_support(false)
-        // The CPUs belong to the task.
-        .parallel_compilation(false)
-        .max_wasm_stack(1 << 20)
-        .async_stack_size(2 << 20);
-    wasmtime::Engine::new(&config)
+    wasmtime::Engine::new(&config::config())
 }
 
 /// Returns what guests of both worlds may import: WASI 0.2 without anything behind it, and our own interfaces.

@@ -43,7 +43,7 @@ pub struct About {
 }
 
 /// What a plugin says about itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Description {
     /// JSON Schema of its settings, if it has any.
     pub config_schema: Option<String>,

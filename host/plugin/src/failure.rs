@@ -53,6 +53,7 @@ impl Failure {
             kind: OutcomeKind::ConfigRefused,
             message,
             then: Then::Disable,
+            trail: Vec::new(),
         }
     }
 

@@ -12,6 +12,7 @@ mod cache;
 mod call;
 mod compile;
 mod compiler;
+mod contract;
 mod convert;
 mod document;
 mod encode;
@@ -20,6 +21,7 @@ mod entry;
 mod failure;
 mod grants;
 mod guest;
+mod inspect;
 mod interface;
 mod limits;
 mod load;
@@ -36,7 +38,10 @@ mod world;
 pub use builtin::{builtin_sinks, builtins};
 pub use compile::compile_plugin;
 pub use compiler::{CompileLimits, Compiler};
+pub use contract::{CONTRACT, Contract, Import, World};
 pub use entry::{About, ComponentSource, Description, Entry};
+pub use inspect::{Inspection, Inspector};
+pub use load::CodeState;
 pub use plugins::{Hurry, Plugins};
 pub use sink::{
     Access, Directory, HttpGrant, ParseGrantError, Reply, Secret, SinkEntry, SinkGrants, Sinks,

@@ -1,25 +1,26 @@
 //! From an entry to a component that is compiled and fits our world. Slow: runs on a thread of its own.
 
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::io::{self, PipeReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
 
+use serde::Serialize;
 use wasmtime::Engine;
 use wasmtime::component::{Component, InstancePre, Linker};
 
 use crate::cache::{self, Cache, Unfinished};
 use crate::compiler::{CompileError, Compiler};
+use crate::contract::{Contract, ContractError, World};
 use crate::entry::{ComponentSource, Entry};
 use crate::guest::Guest;
-use crate::source::{Digest, Source, StableHasher, hexadecimal};
+use crate::source::{Digest, Kind, Source, StableHasher, hexadecimal};
 use crate::text::one_line;
-use crate::world::World;
+use crate::world::Exports;
 use crate::{builtin, limits};
-
-/// The part of the package's version that has to agree.
-const LINE: &str = "taskscope:plugin/plugin@0.1.";
 
 /// Why a component cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -41,10 +42,10 @@ pub(crate) enum LoadError {
     Keep(#[from] io::Error),
     #[error("its code cannot be loaded: {reason}")]
     Unusable { reason: String },
-    #[error("it was built for another taskscope ({found}); this one serves taskscope:plugin@0.1")]
-    OtherLine { found: String },
-    #[error("it does not fit the world `{world}` of taskscope:plugin@0.1: {reason}")]
-    OtherWorld { reason: String, world: &'static str },
+    #[error(transparent)]
+    Contract(#[from] ContractError),
+    #[error("not a WebAssembly component: {0}")]
+    NoComponent(&'static str),
 }
 
 impl LoadError {
@@ -58,11 +59,42 @@ impl LoadError {
     }
 }
 
+/// Where the machine code of a component is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CodeState {
+    /// In this binary.
+    Embedded,
+    /// On disk.
+    Cached,
+    /// Nowhere: it is compiled when it is first loaded.
+    Missing,
+}
+
+/// The bytes of a component, and which they are.
+pub(crate) struct Identified {
+    digest: Digest,
+    kind: Kind,
+    /// How many they are.
+    pub(crate) size_bytes: u64,
+    source: Source,
+}
+
+impl Identified {
+    /// The SHA-256 of the bytes, hexadecimal.
+    pub(crate) fn sha256(&self) -> String {
+        hexadecimal(&self.digest)
+    }
+}
+
 /// Loads the components of entries, and looks after those that lie in files.
 pub(crate) struct Loader {
-    cache: Cache,
+    /// Opened when it is first needed, on the thread that compiles: its directory may hang.
+    cache: OnceCell<Cache>,
     closing: PipeReader,
     compiler: Compiler,
+    /// Components whose code is in this binary, by name.
+    embedded: BTreeMap<String, Component>,
     engine: Engine,
     fit: Fit,
     linker: Linker<Guest>,
@@ -73,14 +105,14 @@ pub(crate) struct Loader {
 #[derive(Clone, Copy)]
 struct Fit {
     check: fn(&InstancePre<Guest>) -> wasmtime::Result<()>,
-    world: &'static str,
+    world: World,
 }
 
 /// One entry and what is known of its component.
 struct Slot {
     entry: Entry,
     /// What was loaded last; nothing where that failed.
-    loaded: Option<(Digest, Component)>,
+    loaded: Option<(Option<Digest>, Component)>,
     /// When a load that failed for no fault of the component is tried again.
     retry: Option<Instant>,
     /// What the file looked like when it was last read.
@@ -90,12 +122,15 @@ struct Slot {
 /// What tells that a file has changed: inode, size, and time of the last change in nanoseconds.
 type Stamp = (u64, u64, i128);
 
+/// A component that fits, with the digest of its bytes where they were read.
+type Found = (Option<Digest>, Component, InstancePre<Guest>);
+
 /// What loading gave: a component that fits.
 pub(crate) type Loaded = Result<InstancePre<Guest>, String>;
 
 impl Loader {
     /// Prepares to load `entries`, components of the world `W`; whatever is being compiled is given up when the other side of `closing` is closed.
-    pub(crate) fn new<W: World>(
+    pub(crate) fn new<W: Exports>(
         engine: Engine,
         linker: Linker<Guest>,
         compiler: Compiler,
@@ -109,23 +144,50 @@ impl Loader {
             stamp: None,
         };
         Self {
-            cache: Cache::open(compiler.cache.as_deref()),
+            cache: OnceCell::new(),
             closing,
             compiler,
+            embedded: BTreeMap::new(),
             engine,
             fit: Fit {
                 check: W::check,
-                world: W::NAME,
+                world: W::WORLD,
             },
             linker,
             slots: entries.into_iter().map(slot).collect(),
         }
     }
 
-    /// Returns the entries in the order in which they are to be loaded: ours first, because a stranger's component may
-    /// take its time.
+    /// Loads the entries whose code is in this binary: without a compiler, in a moment. Returns which they are.
+    pub(crate) fn load_embedded(&mut self) -> Vec<(usize, Loaded)> {
+        let mut loaded = Vec::new();
+        for index in 0..self.slots.len() {
+            let ComponentSource::Builtin(name) = &self.slots[index].entry.component else {
+                continue;
+            };
+            let name = name.clone();
+            let begun = Instant::now();
+            if !self.embedded.contains_key(&name) {
+                let Some(component) = builtin::load(&self.engine, &name) else {
+                    continue;
+                };
+                tracing::debug!(elapsed = ?begun.elapsed(), plugin = %name, "Embedded component loaded.");
+                self.embedded.insert(name, component);
+            }
+            loaded.push((index, self.load(index)));
+        }
+        loaded
+    }
+
+    /// Returns the entries whose code is not in this binary, in the order in which they are to be loaded: ours first,
+    /// because a stranger's component may take its time.
     pub(crate) fn order(&self) -> Vec<usize> {
+        let is_embedded = |index: &usize| match &self.slots[*index].entry.component {
+            ComponentSource::Builtin(name) => self.embedded.contains_key(name),
+            ComponentSource::File(_) => false,
+        };
         let mut order: Vec<usize> = (0..self.slots.len()).collect();
+        order.retain(|index| !is_embedded(index));
         order.sort_by_key(|&index| self.file(index).is_some());
         order
     }
@@ -184,46 +246,105 @@ impl Loader {
         }
     }
 
-    fn attempt(&self, index: usize) -> Result<(Digest, Component, InstancePre<Guest>), LoadError> {
+    fn attempt(&self, index: usize) -> Result<Found, LoadError> {
         let entry = &self.slots[index].entry;
-        let mut source = Source::open(&entry.component)?;
-        let (digest, is_wasm) = source.digest(None)?;
-        if let Some(pinned) = &entry.sha256 {
-            let found = hexadecimal(&digest);
-            if !found.eq_ignore_ascii_case(pinned.trim()) {
-                return Err(LoadError::Pin {
-                    found,
-                    pinned: pinned.clone(),
-                });
+        let embedded = match &entry.component {
+            ComponentSource::Builtin(name) => self.embedded.get(name),
+            ComponentSource::File(_) => None,
+        };
+        let (digest, component) = match embedded {
+            // Its bytes need not be read: nobody asks which they are.
+            Some(component) if entry.sha256.is_none() => (None, component.clone()),
+            _ => {
+                let mut identified = self.identify(index)?;
+                self.check_pin(index, &identified)?;
+                let component = self.component_of(index, &mut identified)?;
+                (Some(identified.digest), component)
             }
-        }
-        if !is_wasm {
-            let reason = "it does not begin as one".to_owned();
-            return Err(CompileError::Refused(reason).into());
-        }
-        let others = self.slots.iter().filter_map(|slot| slot.loaded.as_ref());
-        let known = others.into_iter().find(|(other, _)| *other == digest);
-        let component = match known {
-            Some((_, component)) => component.clone(),
-            None => self.component(&mut source, &digest)?,
         };
-        check_line(&self.engine, &component)?;
-        let other_world = |error: &wasmtime::Error| LoadError::OtherWorld {
-            reason: one_line(&error.root_cause().to_string(), limits::TEXT_BYTES),
-            world: self.fit.world,
-        };
-        let fitting = self
-            .linker
-            .instantiate_pre(&component)
-            .map_err(|error| other_world(&error))?;
-        (self.fit.check)(&fitting).map_err(|error| other_world(&error))?;
+        let contract = Contract::of(&self.engine, &component)?;
+        contract.check_world(self.fit.world)?;
+        let unfit = |error: wasmtime::Error| contract.unfit(&error);
+        let fitting = self.linker.instantiate_pre(&component).map_err(unfit)?;
+        (self.fit.check)(&fitting).map_err(unfit)?;
         Ok((digest, component, fitting))
+    }
+
+    /// Reads the bytes of an entry's component, as far as to tell one from another.
+    pub(crate) fn identify(&self, index: usize) -> Result<Identified, LoadError> {
+        let mut source = Source::open(&self.slots[index].entry.component)?;
+        let (digest, kind, size_bytes) = source.digest(None)?;
+        Ok(Identified {
+            digest,
+            kind,
+            size_bytes,
+            source,
+        })
+    }
+
+    /// Refuses a component that is not the one that its entry pins.
+    pub(crate) fn check_pin(&self, index: usize, found: &Identified) -> Result<(), LoadError> {
+        let found = found.sha256();
+        match &self.slots[index].entry.sha256 {
+            Some(pinned) if !found.eq_ignore_ascii_case(pinned.trim()) => Err(LoadError::Pin {
+                found,
+                pinned: pinned.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the component of an entry: loaded already, from the cache, or compiled.
+    pub(crate) fn component_of(
+        &self,
+        index: usize,
+        identified: &mut Identified,
+    ) -> Result<Component, LoadError> {
+        identified.kind.check()?;
+        let source = &self.slots[index].entry.component;
+        match self.known(source, &identified.digest) {
+            Some(component) => Ok(component),
+            None => self.component(&mut identified.source, &identified.digest),
+        }
+    }
+
+    /// Returns where the machine code of an entry is now.
+    pub(crate) fn code_state(&self, index: usize, identified: &Identified) -> CodeState {
+        match &self.slots[index].entry.component {
+            ComponentSource::Builtin(name) if self.embedded.contains_key(name) => {
+                CodeState::Embedded
+            }
+            _ if self.cache().find(&self.key(&identified.digest)).is_some() => CodeState::Cached,
+            _ => CodeState::Missing,
+        }
+    }
+
+    /// Returns why the cache is not used.
+    pub(crate) fn cache_problem(&self) -> Option<String> {
+        self.cache().problem.clone()
+    }
+
+    /// Returns an entry.
+    pub(crate) fn entry(&self, index: usize) -> &Entry {
+        &self.slots[index].entry
+    }
+
+    /// Returns a component that is loaded already, for another entry or because it is in this binary.
+    fn known(&self, source: &ComponentSource, digest: &Digest) -> Option<Component> {
+        if let ComponentSource::Builtin(name) = source
+            && let Some(component) = self.embedded.get(name)
+        {
+            return Some(component.clone());
+        }
+        let mut others = self.slots.iter().filter_map(|slot| slot.loaded.as_ref());
+        let known = others.find(|(other, _)| other.as_ref() == Some(digest));
+        known.map(|(_, component)| component.clone())
     }
 
     /// Returns the component of `source`, from the cache or compiled.
     fn component(&self, source: &mut Source, digest: &Digest) -> Result<Component, LoadError> {
         let key = self.key(digest);
-        if let Some(file) = self.cache.find(&key) {
+        if let Some(file) = self.cache().find(&key) {
             let begun = Instant::now();
             match self.deserialize(&file) {
                 Ok(component) => {
@@ -232,11 +353,11 @@ impl Loader {
                 }
                 Err(error) => {
                     tracing::debug!(%error, "A compiled component cannot be used; it is compiled anew.");
-                    self.cache.remove(&key);
+                    self.cache().remove(&key);
                 }
             }
         }
-        let file = match self.compile(source, digest, self.cache.begin(&key)?, &key) {
+        let file = match self.compile(source, digest, self.cache().begin(&key)?, &key) {
             // As on a file system that is full.
             Err((true, CompileError::Unwritten(_))) => {
                 let unfinished = Unfinished::in_memory()?;
@@ -263,7 +384,7 @@ impl Loader {
         let failed = |error| (is_on_disk, error);
         let unwritten = |error: io::Error| failed(CompileError::Unwritten(error.to_string()));
         let begun = Instant::now();
-        self.cache.prune(&unfinished.file);
+        self.cache().prune(&unfinished.file);
         let input = source.copy(digest).map_err(failed)?;
         let output = unfinished.file.try_clone().map_err(unwritten)?;
         self.compiler
@@ -271,6 +392,11 @@ impl Loader {
             .map_err(failed)?;
         tracing::debug!(elapsed = ?begun.elapsed(), is_on_disk, "Component compiled.");
         unfinished.keep(key).map_err(unwritten)
+    }
+
+    fn cache(&self) -> &Cache {
+        let directory = self.compiler.cache.as_deref();
+        self.cache.get_or_init(|| Cache::open(directory))
     }
 
     /// Names what a compiled component was made of: the component, and the engine with its settings, which know what
@@ -295,18 +421,4 @@ fn stamp(path: &Path) -> Option<Stamp> {
     let found = std::fs::metadata(path).ok()?;
     let nanoseconds = i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
     Some((found.ino(), found.size(), nanoseconds))
-}
-
-/// A component of another line would be refused for some detail of its types; its exports say it better.
-fn check_line(engine: &Engine, component: &Component) -> Result<(), LoadError> {
-    let ty = component.component_type();
-    let ours = ty
-        .exports(engine)
-        .find(|(name, _)| name.starts_with("taskscope:plugin/plugin@"));
-    match ours {
-        Some((name, _)) if !name.starts_with(LINE) => Err(LoadError::OtherLine {
-            found: name.to_owned(),
-        }),
-        _ => Ok(()),
-    }
 }

@@ -25,7 +25,7 @@ use crate::limits;
 use crate::load::Loaded;
 use crate::report::Report;
 use crate::sink::Outside;
-use crate::world::World;
+use crate::world::Exports;
 
 /// One entry of the settings and what became of it; an instance of it is of the world `W`.
 pub(crate) struct Plugin<W> {
@@ -67,7 +67,7 @@ pub(crate) struct Running<W> {
     pub(crate) world: W,
 }
 
-impl<W: World> Plugin<W> {
+impl<W: Exports> Plugin<W> {
     pub(crate) fn new(entry: Entry, outside: Option<Arc<Outside>>, about: Arc<About>) -> Self {
         Self {
             about,

@@ -15,6 +15,41 @@ use crate::{builtin, cache, limits};
 /// The SHA-256 of a component.
 pub(crate) type Digest = [u8; 32];
 
+/// What the first bytes say that the rest is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Component,
+    /// A module of the core language, which has no interfaces.
+    Module,
+    /// WebAssembly written as text.
+    Text,
+    Other,
+}
+
+impl Kind {
+    fn of(start: &[u8]) -> Self {
+        // The magic word, a version, and a layer: 0 is a module, 1 a component.
+        match start {
+            [0, b'a', b's', b'm', _, _, 1, 0] => Self::Component,
+            [0, b'a', b's', b'm', ..] => Self::Module,
+            [b'(', b'c' | b'm', ..] => Self::Text,
+            _ => Self::Other,
+        }
+    }
+
+    /// Refuses what is no component, with what to do about it.
+    pub(crate) fn check(self) -> Result<(), LoadError> {
+        Err(LoadError::NoComponent(match self {
+            Self::Component => return Ok(()),
+            Self::Module => {
+                "it is a core module; build it for the target wasm32-wasip2, or wrap it by `wasm-tools component new`"
+            }
+            Self::Text => "it is WebAssembly as text; `wasm-tools parse` makes it binary",
+            Self::Other => "it does not begin as one",
+        }))
+    }
+}
+
 /// Where the bytes are.
 pub(crate) enum Source {
     Builtin(&'static [u8]),
@@ -24,8 +59,8 @@ pub(crate) enum Source {
 impl Source {
     pub(crate) fn open(source: &ComponentSource) -> Result<Self, LoadError> {
         match source {
-            ComponentSource::Builtin(name) => builtin::component(name)
-                .map(Self::Builtin)
+            ComponentSource::Builtin(name) => builtin::find(name)
+                .map(|found| Self::Builtin(found.component))
                 .ok_or_else(|| LoadError::NoBuiltin { name: name.clone() }),
             ComponentSource::File(path) => {
                 let path_text = path.display().to_string();
@@ -46,8 +81,11 @@ impl Source {
         }
     }
 
-    /// Returns the digest of the bytes and whether they begin as WebAssembly; writes them to `copy`, if there is one.
-    pub(crate) fn digest(&mut self, copy: Option<&mut File>) -> Result<(Digest, bool), LoadError> {
+    /// Returns the digest of the bytes, what they begin as, and how many they are; writes them to `copy`, if there is one.
+    pub(crate) fn digest(
+        &mut self,
+        copy: Option<&mut File>,
+    ) -> Result<(Digest, Kind, u64), LoadError> {
         match self {
             Self::Builtin(bytes) => digest(&mut &**bytes, copy).map_err(LoadError::Keep),
             Self::File { file, path } => {
@@ -66,7 +104,7 @@ impl Source {
         let failed = |error: String| CompileError::Unwritten(error);
         let mut copy =
             cache::in_memory(c"taskscope-wasm").map_err(|error| failed(error.to_string()))?;
-        let (digest, _) = self
+        let (digest, ..) = self
             .digest(Some(&mut copy))
             .map_err(|error| failed(error.to_string()))?;
         if digest != *expected {
@@ -77,18 +115,20 @@ impl Source {
     }
 }
 
-fn digest(from: &mut impl Read, mut copy: Option<&mut File>) -> io::Result<(Digest, bool)> {
+fn digest(from: &mut impl Read, mut copy: Option<&mut File>) -> io::Result<(Digest, Kind, u64)> {
     let mut sha256 = Sha256::new();
     let mut from = from.take(limits::COMPONENT_BYTES);
     let mut chunk = vec![0; 64 << 10];
     let mut start: Vec<u8> = Vec::new();
+    let mut size = 0;
     loop {
         let count = from.read(&mut chunk)?;
         if count == 0 {
-            return Ok((sha256.finalize().into(), start == b"\0asm"));
+            return Ok((sha256.finalize().into(), Kind::of(&start), size));
         }
         let bytes = &chunk[..count];
-        start.extend(bytes.iter().take(4 - start.len()));
+        size += u64::try_from(count).unwrap_or(u64::MAX);
+        start.extend(bytes.iter().take(8 - start.len()));
         sha256.update(bytes);
         if let Some(copy) = &mut copy {
             copy.write_all(bytes)?;

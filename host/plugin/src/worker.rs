@@ -85,22 +85,21 @@ impl Worker {
         let ticker = Ticker::start(engine.weak())?;
         let linker = engine::linker(&engine)?;
         let about = Arc::new(about);
-        let plugins = entries
+        let mut plugins: Vec<Plugin<Enricher>> = entries
             .iter()
             .map(|entry| Plugin::new(entry.clone(), None, Arc::clone(&about)))
             .collect();
         let (sender, compiled) = mpsc::unbounded_channel();
         let (closing, closer) = std::io::pipe()?;
         let (looks, asked) = sync_channel(1);
+        let mut loader = Loader::new::<Enricher>(engine, linker, compiler, entries, closing);
+        // Here and now: what takes no compiler is ready for the first snapshot, however busy the machine.
+        for (index, loaded) in loader.load_embedded() {
+            plugins[index].loaded(loaded);
+        }
         std::thread::Builder::new()
             .name("plugin-loader".to_owned())
-            .spawn(move || {
-                load(
-                    Loader::new::<Enricher>(engine, linker, compiler, entries, closing),
-                    &asked,
-                    &sender,
-                );
-            })?;
+            .spawn(move || load(loader, &asked, &sender))?;
         Ok(Self {
             _closing: closer,
             compiled,

@@ -9,13 +9,14 @@ use crate::bindings::enricher::{Enricher, EnricherPre};
 use crate::bindings::sink::exports::taskscope::plugin::deliver::CloseReason;
 use crate::bindings::sink::{Sink, SinkPre};
 use crate::call::{begin_call, timed};
+use crate::contract::World;
 use crate::engine::Ticker;
 use crate::guest::Guest;
 
 /// What an instance of one world exports.
-pub(crate) trait World: Sized {
-    /// The name of the world.
-    const NAME: &'static str;
+pub(crate) trait Exports: Sized {
+    /// The world.
+    const WORLD: World;
 
     /// Tells whether `component` exports what the world asks for.
     fn check(component: &InstancePre<Guest>) -> wasmtime::Result<()>;
@@ -27,8 +28,8 @@ pub(crate) trait World: Sized {
     async fn leave(&mut self, store: &mut Store<Guest>, ticker: &Ticker, deadline: Duration);
 }
 
-impl World for Enricher {
-    const NAME: &'static str = "enricher";
+impl Exports for Enricher {
+    const WORLD: World = World::Enricher;
 
     fn check(component: &InstancePre<Guest>) -> wasmtime::Result<()> {
         EnricherPre::new(component.clone()).map(drop)
@@ -48,8 +49,8 @@ pub(crate) struct Outlet {
     pub(crate) is_open: bool,
 }
 
-impl World for Outlet {
-    const NAME: &'static str = "sink";
+impl Exports for Outlet {
+    const WORLD: World = World::Sink;
 
     fn check(component: &InstancePre<Guest>) -> wasmtime::Result<()> {
         SinkPre::new(component.clone()).map(drop)

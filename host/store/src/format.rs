@@ -44,6 +44,20 @@ pub fn decode(bytes: &[u8], key: &Key) -> Result<Snapshot, StoreError> {
     })
 }
 
+/// Reads a snapshot that lies outside a store, gzipped or as plain JSON; `name` is for the error's text.
+pub fn decode_copy(bytes: &[u8], name: &str) -> Result<Snapshot, StoreError> {
+    let is_gzip = bytes.starts_with(&[0x1f, 0x8b]);
+    let read = if is_gzip {
+        inflate(bytes, INFLATED_LIMIT_BYTES).and_then(|text| from_json(&text))
+    } else {
+        from_json(bytes)
+    };
+    read.map_err(|source| StoreError::Format {
+        key: name.to_owned(),
+        source,
+    })
+}
+
 /// Returns a part of a snapshot, or a whole one, as the JSON text that is stored: compact, keys sorted, ASCII.
 pub fn encode_json(document: &impl Serialize) -> Result<String, StoreError> {
     let text = to_json(document).map_err(StoreError::Encode)?;

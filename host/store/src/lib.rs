@@ -49,7 +49,7 @@ mod sample;
 pub use bare::BareIndex;
 pub use error::{FormatError, StoreError};
 pub use fault::Fault;
-pub use format::{decode, encode, encode_json};
+pub use format::{decode, decode_copy, encode, encode_json};
 pub use history::{Entry, Facts, History, Since};
 pub use index::{Index, IndexEntry, Retired, Sealed};
 pub use key::{Key, ParseKeyError, Place};

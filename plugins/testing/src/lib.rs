@@ -62,7 +62,10 @@ impl Enrich for Testing {
             return Err(error(ErrorKind::Unavailable, "the other side is away"));
         } else if does("age") {
             AGE.set(AGE.get() + 1);
-            return Ok(annotated(vec![note("age", &AGE.get().to_string())]));
+            return Ok(annotated(vec![
+                note("age", &AGE.get().to_string()),
+                note("total", &total().to_string()),
+            ]));
         } else if does("many") {
             return Ok(annotated((0..60_000).map(|_| note("n", "x")).collect()));
         } else if does("garbage") {
@@ -145,6 +148,14 @@ fn trouble() -> Enrichment {
         annotations: Vec::new(),
         findings: vec![finding],
     }
+}
+
+/// Counts the calls of all instances.
+fn total() -> u32 {
+    let before = state::get("total").and_then(|bytes| bytes.try_into().ok());
+    let now = before.map_or(0, u32::from_le_bytes) + 1;
+    state::set("total", &now.to_le_bytes()).expect("four bytes are within the quota");
+    now
 }
 
 fn garbage() -> Enrichment {

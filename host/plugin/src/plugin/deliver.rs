@@ -13,7 +13,7 @@ use crate::document::Document;
 use crate::engine::Ticker;
 use crate::failure::{Failure, Then};
 use crate::limits;
-use crate::world::{Outlet, World};
+use crate::world::{Exports, Outlet};
 
 /// What became of a snapshot.
 pub(crate) enum Written {

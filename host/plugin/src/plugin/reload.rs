@@ -6,9 +6,9 @@ use super::{Loading, Plugin, Running};
 use crate::engine::Ticker;
 use crate::failure::Failure;
 use crate::interface::State;
-use crate::world::World;
+use crate::world::Exports;
 
-impl<W: World> Plugin<W> {
+impl<W: Exports> Plugin<W> {
     /// Lets what its file became take over from what runs. Where that cannot be, what runs goes on.
     pub(crate) async fn take_over(&mut self, ticker: &Ticker) {
         let Some(next) = self.next.take() else {

@@ -6,6 +6,8 @@ use std::sync::Mutex;
 use wasmtime::component::Component;
 
 use super::*;
+use crate::bindings::enricher::Enricher;
+use crate::document::Document;
 use crate::engine;
 use crate::entry::ComponentSource;
 
@@ -39,11 +41,11 @@ impl Lines {
 }
 
 /// The guest of the tests that traps each time, loaded here and now.
-fn trapping(engine: &wasmtime::Engine) -> Plugin {
+fn trapping(engine: &wasmtime::Engine) -> Plugin<Enricher> {
     let path = env!("PLUGIN_TESTING");
     let component = Component::from_file(engine, path).unwrap();
     let linker = engine::linker(engine).unwrap();
-    let component = EnricherPre::new(linker.instantiate_pre(&component).unwrap());
+    let component = linker.instantiate_pre(&component).unwrap();
     let entry = Entry {
         component: ComponentSource::File(path.into()),
         config_json: r#"{"do":"trap"}"#.to_owned(),
@@ -58,8 +60,8 @@ fn trapping(engine: &wasmtime::Engine) -> Plugin {
         node: "n0".to_owned(),
         task: "train/1".to_owned(),
     };
-    let mut plugin = Plugin::new(entry, Arc::new(about));
-    plugin.loaded(Ok(component.unwrap()));
+    let mut plugin = Plugin::new(entry, None, Arc::new(about));
+    plugin.loaded(Ok(component));
     plugin
 }
 
@@ -83,7 +85,7 @@ fn the_fifth_failure_in_a_row_is_told_with_the_last_words_and_the_calls() {
         .without_time()
         .finish();
     tracing::subscriber::with_default(subscriber, || {
-        let mut ask = |plugin: &mut Plugin| {
+        let mut ask = |plugin: &mut Plugin<Enricher>| {
             let outcome = runtime.block_on(plugin.enrich(&mut document, &ticker));
             (outcome.outcome, outcome.message.unwrap_or_default())
         };

@@ -159,7 +159,7 @@ impl Sinks {
 /// Starts the thread that calls sinks, and the one beside it that loads them.
 fn start(
     entries: Vec<SinkEntry>,
-    prepared: Vec<(Plugin<Outlet>, Arc<Queue>)>,
+    mut prepared: Vec<(Plugin<Outlet>, Arc<Queue>)>,
     compiler: Compiler,
 ) -> wasmtime::Result<Thread> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -174,7 +174,10 @@ fn start(
     let (looks, asked) = sync_channel(1);
     let (sender, compiled) = mpsc::unbounded_channel();
     let entries = entries.into_iter().map(|sink| sink.entry).collect();
-    let loader = Loader::new::<Outlet>(engine, linker, compiler, entries, closing);
+    let mut loader = Loader::new::<Outlet>(engine, linker, compiler, entries, closing);
+    for (index, loaded) in loader.load_embedded() {
+        prepared[index].0.loaded(loaded);
+    }
     std::thread::Builder::new()
         .name("sink-loader".to_owned())
         .spawn(move || load(loader, &asked, &sender))?;

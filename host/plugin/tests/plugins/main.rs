@@ -3,6 +3,7 @@
 
 mod compile;
 mod hostile;
+mod inspect;
 mod machine;
 mod reload;
 mod sinks;
@@ -445,20 +446,20 @@ async fn a_plugin_sees_what_is_granted_and_nothing_else() {
 
 #[tokio::test]
 async fn a_snapshot_does_not_wait_for_a_plugin_that_is_still_being_compiled() {
-    let mut plugins = load_anew(vec![ranks()]);
+    let mut plugins = load_anew(vec![guest("nothing")]);
     let snapshot = plugins.enrich(machine::snapshot(1), Duration::ZERO).await;
-    assert_eq!(outcome(&snapshot, "ranks").outcome, OutcomeKind::NotReady);
+    assert_eq!(outcome(&snapshot, "odd").outcome, OutcomeKind::NotReady);
     let snapshot = plugins.enrich(machine::snapshot(1), PATIENCE).await;
-    assert_eq!(outcome(&snapshot, "ranks").outcome, OutcomeKind::Ok);
+    assert_eq!(outcome(&snapshot, "odd").outcome, OutcomeKind::Ok);
 }
 
 #[tokio::test]
 async fn a_hurry_ends_the_wait_for_a_plugin_that_is_still_being_compiled() {
-    let mut plugins = load_anew(vec![ranks()]);
+    let mut plugins = load_anew(vec![guest("nothing")]);
     plugins.hurry().up();
     let begun = std::time::Instant::now();
     let snapshot = plugins.enrich(machine::snapshot(1), PATIENCE).await;
-    assert_eq!(outcome(&snapshot, "ranks").outcome, OutcomeKind::NotReady);
+    assert_eq!(outcome(&snapshot, "odd").outcome, OutcomeKind::NotReady);
     assert!(begun.elapsed() < PATIENCE);
 }
 
@@ -479,14 +480,21 @@ async fn what_is_no_plugin_is_said_as_that() {
             ComponentSource::File(directory.path().to_owned()),
             "Is a directory",
         ),
-        (file("text.wasm", b"hello"), "not a WebAssembly component: "),
+        (
+            file("words.wasm", b"hello"),
+            "not a WebAssembly component: it does not begin as one",
+        ),
+        (
+            file("text.wasm", b"(module)"),
+            "not a WebAssembly component: it is WebAssembly as text",
+        ),
         (
             file("module.wasm", b"\0asm\x01\0\0\0"),
-            "not a WebAssembly component: ",
+            "not a WebAssembly component: it is a core module; build it for the target wasm32-wasip2",
         ),
         (
             file("empty.wasm", b"\0asm\x0d\0\x01\0"),
-            "it does not fit the world `enricher`",
+            "it is a component of another kind: it exports nothing, and a plugin exports",
         ),
         (
             ComponentSource::Builtin("ranks".to_owned()),
@@ -525,6 +533,14 @@ async fn a_component_that_is_not_the_pinned_one_is_refused() {
         .unwrap();
     let (outcome, _) = beside_ranks(pin(&found.to_uppercase())).await;
     assert_eq!(outcome.outcome, OutcomeKind::Ok);
+    // One whose code is in the binary has a component all the same.
+    let builtin = Entry {
+        instance: "odd".to_owned(),
+        sha256: Some("0".repeat(64)),
+        ..ranks()
+    };
+    let (outcome, _) = beside_ranks(builtin).await;
+    assert_eq!(outcome.outcome, OutcomeKind::LoadFailed);
 }
 
 #[tokio::test]

@@ -1,0 +1,219 @@
+//! `taskscope plugin list`
+
+use anyhow::Context;
+use clap::Args;
+use helper::Register;
+use plugin::{About, CodeState, ComponentSource, Entry, Inspection, Inspector, Plugins};
+use serde::Serialize;
+
+use crate::config::Loaded;
+use crate::enrichers::{Listed, compiler, listed};
+use crate::outcome::{Outcome, Refusal};
+use crate::page::table;
+use crate::session::LOAD_DEADLINE;
+use crate::ui;
+
+/// List the plugins that the settings load, with what each may do and whether it can be used
+///
+/// Exit code 2 where one that is enabled cannot be used.
+#[derive(Args, Debug)]
+pub(crate) struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One entry.
+#[derive(Serialize)]
+struct Row {
+    /// Where its machine code was when this command looked.
+    code: Option<CodeState>,
+    enabled: bool,
+    environment: Vec<String>,
+    kind: &'static str,
+    limits: Limits,
+    name: String,
+    /// `builtin:NAME` or the path.
+    origin: String,
+    /// Whether the settings pin it.
+    pinned: bool,
+    plugin: Option<String>,
+    problem: Option<String>,
+    sha256: Option<String>,
+    version: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Limits {
+    deadline_ms: u128,
+    memory_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Document {
+    cache: Cache,
+    plugins: Vec<Row>,
+}
+
+/// Where compiled components are kept.
+#[derive(Serialize)]
+struct Cache {
+    directory: Option<std::path::PathBuf>,
+    problem: Option<String>,
+}
+
+pub(crate) fn run(args: &ListArgs, loaded: &Loaded) -> anyhow::Result<Outcome> {
+    let listed = listed(loaded).context(Refusal::Settings)?;
+    let compiler = compiler(loaded, Register::default());
+    let entries = listed.iter().map(|one| one.entry.clone()).collect();
+    let inspector = Inspector::new(entries, compiler.clone());
+    let mut inspector = inspector.map_err(anyhow::Error::msg)?;
+    let mut rows: Vec<Row> = listed
+        .iter()
+        .enumerate()
+        .map(|(index, one)| row(one, inspector.inspect(index)))
+        .collect();
+    let cache = Cache {
+        directory: compiler.cache.clone(),
+        problem: inspector.cache_problem(),
+    };
+    drop(inspector);
+    let runs = |row: &Row| row.enabled && row.problem.is_none();
+    let sound = listed.into_iter().zip(&rows).filter(|(_, row)| runs(row));
+    let sound = sound.map(|(one, _)| one.entry).collect();
+    for (name, refused) in refused(sound, compiler)? {
+        let row = rows.iter_mut().find(|row| row.name == name);
+        row.into_iter()
+            .for_each(|row| row.problem = Some(refused.clone()));
+    }
+    let document = Document {
+        cache,
+        plugins: rows,
+    };
+    if args.json {
+        ui::data(&(serde_json::to_string(&document)? + "\n"))?;
+    } else {
+        ui::data(&page(&document))?;
+    }
+    Ok(report(&document))
+}
+
+/// Starts `entries` with their settings. Returns those that refuse them, with the reason.
+fn refused(
+    entries: Vec<Entry>,
+    compiler: plugin::Compiler,
+) -> anyhow::Result<Vec<(String, String)>> {
+    let about = About {
+        task: "list".to_owned(),
+        node: "list".to_owned(),
+        host_version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let mut plugins = Plugins::load(entries, about, compiler);
+    let ready = runtime.block_on(plugins.ready(LOAD_DEADLINE)).into_iter();
+    Ok(ready
+        .filter_map(|(name, result)| Some((name, result.err()?)))
+        .collect())
+}
+
+fn row(listed: &Listed, found: Inspection) -> Row {
+    let entry = &listed.entry;
+    let said = found.description;
+    Row {
+        code: found.code,
+        enabled: listed.enabled,
+        environment: entry.environment.clone(),
+        kind: "enricher",
+        limits: Limits {
+            deadline_ms: entry.deadline.as_millis(),
+            memory_bytes: entry.memory_bytes,
+        },
+        name: entry.instance.clone(),
+        origin: match &entry.component {
+            ComponentSource::Builtin(name) => format!("builtin:{name}"),
+            ComponentSource::File(path) => path.display().to_string(),
+        },
+        pinned: entry.sha256.is_some(),
+        plugin: said.as_ref().map(|said| said.name.clone()),
+        problem: found.problem,
+        sha256: found.sha256,
+        version: said.map(|said| said.version),
+    }
+}
+
+fn page(document: &Document) -> String {
+    let dash = || "-".to_owned();
+    let heads = [
+        "NAME", "KIND", "VERSION", "FROM", "SHA-256", "MAY SEE", "MEMORY", "DEADLINE", "CODE",
+        "STATE",
+    ];
+    let mut lines = vec![heads.map(str::to_owned)];
+    lines.extend(document.plugins.iter().map(|row| {
+        let sha256 = row.sha256.as_ref();
+        let sha256 = sha256.map_or_else(dash, |sha256| sha256.chars().take(12).collect());
+        let code = match row.code {
+            Some(CodeState::Embedded) => "built in",
+            Some(CodeState::Cached) => "cached",
+            Some(CodeState::Missing) => "compiled now",
+            None => "-",
+        };
+        let state = match (row.enabled, &row.problem) {
+            (false, _) => "disabled",
+            (true, Some(_)) => "cannot be used",
+            (true, None) => "ready",
+        };
+        [
+            row.name.clone(),
+            row.kind.to_owned(),
+            row.version.clone().unwrap_or_else(dash),
+            row.origin.clone(),
+            if row.pinned {
+                sha256 + " pinned"
+            } else {
+                sha256
+            },
+            may_see(&row.environment),
+            table::bytes(row.limits.memory_bytes),
+            format!("{} ms", row.limits.deadline_ms),
+            code.to_owned(),
+            state.to_owned(),
+        ]
+    }));
+    let cache = &document.cache;
+    let kept = match (&cache.directory, &cache.problem) {
+        (None, _) => "nowhere".to_owned(),
+        (Some(directory), None) => format!("in {}", directory.display()),
+        (Some(directory), Some(problem)) => {
+            format!("nowhere: {}: {problem}", directory.display())
+        }
+    };
+    table::align(&lines) + &format!("\ncompiled plugins are kept {kept}\n")
+}
+
+/// The environment that is granted, in a few words.
+fn may_see(environment: &[String]) -> String {
+    match environment {
+        [] => "no environment".to_owned(),
+        [all] if all == "*" => "all captured environment".to_owned(),
+        names => names.join(" "),
+    }
+}
+
+/// Says what is wrong, and returns how the command ends.
+fn report(document: &Document) -> Outcome {
+    let mut outcome = Outcome::Well;
+    for row in &document.plugins {
+        if let Some(problem) = &row.problem {
+            let name = &row.name;
+            if row.enabled {
+                ui::say(&format!("error: plugin {name}: {problem}"));
+                outcome = Outcome::Usage;
+            } else {
+                ui::say(&format!("plugin {name}, which is disabled: {problem}"));
+            }
+        }
+    }
+    outcome
+}

@@ -1,0 +1,281 @@
+//! `taskscope plugin`, and that the built-in plugins are ready when a task starts.
+
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use testkit::{DEADLINE, Sandbox, newest_python};
+
+use crate::support::{binary, four_ranks, misbehaving, sandbox, snapshot, stored, wait_for_stored};
+
+const BUILTINS: [&str; 3] = ["torchrun-ranks", "process-tags", "focus-files"];
+
+#[test]
+fn check_tells_what_a_component_is_or_why_it_is_none() {
+    let sandbox = sandbox();
+    for name in BUILTINS {
+        let output = sandbox.run(["plugin", "check", &format!("builtin:{name}")]);
+        let output = output.success();
+        let expected = format!("plugin    {name} 0.1.0\n");
+        assert!(output.stdout.starts_with(&expected), "{output}");
+        for words in [
+            "is        an enricher, built against",
+            "imports   ",
+            "pin       sha256 = \"",
+        ] {
+            assert!(output.stdout.contains(words), "{output}");
+        }
+    }
+    let ranks = sandbox
+        .run(["plugin", "check", "builtin:torchrun-ranks"])
+        .success();
+    let needs = "needs     permissions = { environment = [\"RANK\", \"WORLD_SIZE\"] }";
+    assert!(ranks.stdout.contains(needs), "{ranks}");
+
+    let guest = misbehaving();
+    let output = sandbox
+        .run(["plugin", "check", "--json", guest.to_str().unwrap()])
+        .success();
+    let document: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(
+        (
+            &document["fits"],
+            &document["contract"]["world"],
+            &document["served"]
+        ),
+        (&true.into(), &"enricher".into(), &"0.1.0".into())
+    );
+
+    sandbox.write("words.wasm", "hello");
+    let cases = [
+        (
+            "words.wasm",
+            "words.wasm cannot be used: not a WebAssembly component: it does not begin as one",
+        ),
+        ("none.wasm", "none.wasm cannot be used: "),
+    ];
+    for (component, expected) in cases {
+        let output = sandbox.run(["plugin", "check", component]).exited(1);
+        assert!(output.stderr.contains(expected), "{output}");
+        let output = sandbox
+            .run(["plugin", "check", "--json", component])
+            .exited(1);
+        let document: Value = serde_json::from_str(&output.stdout).unwrap();
+        assert_eq!(document["fits"], false);
+    }
+    let output = sandbox
+        .run(["plugin", "check", "builtin:nothing"])
+        .exited(2);
+    let expected = "there is no built-in plugin `nothing`; built in: torchrun-ranks, process-tags, focus-files";
+    assert!(output.stderr.contains(expected), "{output}");
+}
+
+#[test]
+fn list_shows_what_the_settings_load_and_what_is_wrong_with_it() {
+    let sandbox = sandbox();
+    let guest = misbehaving();
+    let guest = guest.display();
+    sandbox.write(
+        "collector.toml",
+        &format!(
+            "[[enricher]]\nname = \"process-tags\"\nenabled = false\n\
+             [[enricher]]\nname = \"fine\"\nwasm = \"{guest}\"\npermissions = {{ environment = [\"RANK\"] }}\n\
+             limits = {{ memory = \"32 MiB\", deadline = \"3s\" }}\n\
+             [[enricher]]\nname = \"pinned\"\nwasm = \"{guest}\"\nsha256 = \"{}\"\n\
+             [[enricher]]\nname = \"refusing\"\nwasm = \"{guest}\"\nconfig = {{ do = \"refuse-config\" }}\n",
+            "0".repeat(64)
+        ),
+    );
+    let output = sandbox.run(["plugin", "list", "--json"]).exited(2);
+    let document: Value = serde_json::from_str(&output.stdout).unwrap();
+    let rows = document["plugins"].as_array().unwrap();
+    let row = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap();
+    let names: Vec<&str> = rows
+        .iter()
+        .map(|row| row["name"].as_str().unwrap())
+        .collect();
+    let all = [&BUILTINS[..], &["fine", "pinned", "refusing"]].concat();
+    assert_eq!(names, all);
+    assert_eq!(
+        (
+            &row("process-tags")["enabled"],
+            &row("process-tags")["code"]
+        ),
+        (&false.into(), &"embedded".into())
+    );
+    let fine = row("fine");
+    assert_eq!(
+        (&fine["problem"], &fine["code"], &fine["plugin"]),
+        (&Value::Null, &"cached".into(), &"testing".into())
+    );
+    assert_eq!(fine["environment"], serde_json::json!(["RANK"]));
+    let limits = serde_json::json!({ "deadline_ms": 3000, "memory_bytes": 32 << 20 });
+    assert_eq!(fine["limits"], limits);
+    let problem = |name: &str| row(name)["problem"].as_str().unwrap().to_owned();
+    let pin = problem("pinned");
+    assert!(pin.contains("and the settings pin 0000"), "{pin}");
+    assert_eq!(problem("refusing"), "`colour` is no setting");
+
+    let output = sandbox.run(["plugin", "list"]).exited(2);
+    for words in [
+        "disabled",
+        "cannot be used",
+        "32.0 MiB",
+        "RANK",
+        "compiled plugins are kept in ",
+    ] {
+        assert!(output.stdout.contains(words), "{output}");
+    }
+    assert!(
+        output
+            .stderr
+            .contains("error: plugin refusing: `colour` is no setting"),
+        "{output}"
+    );
+    sandbox.write("collector.toml", "");
+    sandbox.run(["plugin", "list"]).success();
+}
+
+#[test]
+fn what_a_plugin_says_of_a_stored_run_is_what_the_run_recorded() {
+    let sandbox = sandbox();
+    sandbox.write(
+        "collector.toml",
+        "[capture]\nprocess-pattern = \"train[.]py\"\nfocus-files = [\"train.py\"]\n\
+         [[enricher]]\nname = \"process-tags\"\nconfig = { rules = [{ tag = \"job\", command = \"launch\" }] }\n",
+    );
+    let python = newest_python().path.to_str().unwrap().to_owned();
+    let launch = four_ranks().join("launch.py");
+    let command = [&python, launch.to_str().unwrap()];
+    let running = sandbox.spawn(["run", "--interval", "300ms", "--", command[0], command[1]]);
+    wait_for_stored(&sandbox, 6);
+    running.signal(15);
+    let _ = running.wait(DEADLINE);
+    let count = stored(&sandbox).len();
+    for name in BUILTINS {
+        let component = format!("builtin:{name}");
+        let on = ["plugin", "test", &component, "--on", ".taskscope", "--json"];
+        let output = sandbox.run(on).success();
+        let answers: Vec<Value> = serde_json::from_str(&output.stdout).unwrap();
+        assert_eq!(answers.len(), count);
+        for answer in &answers {
+            assert_eq!(answer["recorded"], "same", "{name}: {answer}");
+        }
+        let said = answers
+            .iter()
+            .any(|answer| answer["annotations"] != serde_json::json!([]));
+        assert!(said, "{name}: {output}");
+        assert!(
+            output
+                .stderr
+                .contains(&format!("{count} snapshots: median ")),
+            "{output}"
+        );
+    }
+    // Other settings, one snapshot, as a file.
+    let id = stored(&sandbox).pop().unwrap();
+    sandbox.write("one.json", &snapshot(&sandbox, &id).to_string());
+    let rules = "rules=[{\"tag\":\"other\",\"command\":\"launch\"}]";
+    let output = sandbox
+        .run([
+            "plugin",
+            "test",
+            "builtin:process-tags",
+            "--on",
+            "one.json",
+            "--setting",
+            rules,
+        ])
+        .success();
+    assert!(output.stdout.contains("tag = other"), "{output}");
+    assert!(
+        output.stdout.contains("NOT the same as in the run"),
+        "{output}"
+    );
+}
+
+#[test]
+fn a_test_of_a_plugin_that_fails_says_so() {
+    let sandbox = sandbox();
+    let document = sandbox.run([
+        "snapshot",
+        "--pid",
+        &std::process::id().to_string(),
+        "--json",
+    ]);
+    sandbox.write("one.json", &document.success().stdout);
+    let guest = misbehaving();
+    let guest = guest.to_str().unwrap();
+    let on = [
+        "plugin",
+        "test",
+        guest,
+        "--on",
+        "one.json",
+        "one.json",
+        "--setting",
+        "do=trap",
+    ];
+    let output = sandbox.run(on).exited(1);
+    assert!(output.stderr.contains("no answer to "), "{output}");
+    assert!(
+        output.stderr.contains("rank table is upside down"),
+        "{output}"
+    );
+    let output = sandbox
+        .run(["plugin", "test", guest, "--on", "nowhere"])
+        .exited(1);
+    let expected = "--on nowhere: there is neither a snapshot file nor a store of this name";
+    assert!(output.stderr.contains(expected), "{output}");
+    sandbox.write("bad.json", "{}");
+    let output = sandbox
+        .run(["plugin", "test", guest, "--on", "bad.json"])
+        .exited(2);
+    assert!(output.stderr.contains("cannot read `bad.json`"), "{output}");
+}
+
+/// Processes that take all CPU they get; they end with this.
+struct Load(Vec<Child>);
+
+impl Load {
+    fn start(count: usize) -> Self {
+        let spin = || {
+            Command::new("/bin/sh")
+                .args(["-c", "while :; do :; done"])
+                .stdin(Stdio::null())
+                .spawn()
+                .unwrap()
+        };
+        Self((0..count).map(|_| spin()).collect())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn built_in_plugins_answer_in_the_first_snapshot_of_a_busy_machine_with_no_cache() {
+    let load = Load::start(6);
+    for cache in ["empty-cache", "/proc/no-cache-here"] {
+        let sandbox = Sandbox::new(&binary());
+        let cache = sandbox.path(cache);
+        let sandbox = sandbox
+            .environment("XDG_CACHE_HOME", cache.to_str().unwrap())
+            .environment("TASKSCOPE_NAME", "test/one");
+        sandbox.run(["run", "--", "sleep", "0.05"]).success();
+        let ids = stored(&sandbox);
+        let first = snapshot(&sandbox, &ids[0]);
+        let outcomes: Vec<&Value> = first["plugins"].as_array().unwrap().iter().collect();
+        assert_eq!(outcomes.len(), BUILTINS.len());
+        for outcome in outcomes {
+            assert_eq!(outcome["outcome"], "ok", "{outcome}");
+        }
+        assert!(!cache.join("taskscope").exists(), "nothing was compiled");
+    }
+    drop(load);
+}
