@@ -13,7 +13,7 @@ use std::hint::black_box;
 use bindings::exports::taskscope::plugin::deliver::{CloseReason, Guest as Deliver, Receipt};
 use bindings::exports::taskscope::plugin::plugin::{Context, Description, Guest as Plugin, Needs};
 use bindings::taskscope::plugin::types::{Error, ErrorKind};
-use bindings::taskscope::plugin::{snapshot, state, storage};
+use bindings::taskscope::plugin::{state, storage};
 use serde_json::Value;
 
 thread_local! {

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 /// How long a client may take with one request.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A server; it ends when this is dropped, and with it every connection that it keeps waiting.
 #[derive(Debug)]
@@ -134,15 +134,17 @@ fn serve(
             waiting.push(stream);
         }
         Answer::Whole(status, headers, body) => {
-            let mut head = format!(
-                "HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n",
-                body.len()
-            );
-            for (name, value) in headers {
-                head += &format!("{name}: {value}\r\n");
+            let length = ("content-length".to_owned(), body.len().to_string());
+            let mut lines = vec![
+                format!("HTTP/1.1 {status} X"),
+                "connection: close".to_owned(),
+            ];
+            for (name, value) in headers.iter().chain([&length]) {
+                lines.push(format!("{name}: {value}"));
             }
+            let head = lines.join("\r\n") + "\r\n\r\n";
             let mut stream = stream;
-            stream.write_all((head + "\r\n").as_bytes())?;
+            stream.write_all(head.as_bytes())?;
             stream.write_all(&body)?;
         }
     }
@@ -200,7 +202,7 @@ mod tests {
         stream.read_to_string(&mut answer).unwrap();
         assert!(
             answer.starts_with("HTTP/1.1 503 X\r\n")
-                && answer.ends_with("retry-after: 1\r\n\r\nhi"),
+                && answer.ends_with("retry-after: 1\r\ncontent-length: 2\r\n\r\nhi"),
             "{answer}"
         );
         let received = &server.received()[0];

@@ -164,7 +164,9 @@ impl Delivery {
                 self.queue.put_back(parcel);
                 return;
             }
-            Written::Refused(failure) => self.queue.lost(&failure.message),
+            Written::Refused(failure) | Written::Disabled(failure) => {
+                self.queue.lost(&failure.message);
+            }
             Written::Crashed(failure) => {
                 parcel.crashes += 1;
                 if parcel.crashes < CRASHES {
@@ -174,7 +176,6 @@ impl Delivery {
                         .lost(&format!("it crashed twice: {}", failure.message));
                 }
             }
-            Written::Disabled(failure) => self.queue.lost(&failure.message),
         }
         self.refusals = 0;
     }

@@ -233,7 +233,7 @@ impl Router {
         while let Some((index, loaded)) = self.compiled.recv().await {
             let _ = self.commands[index].send(Command::Loaded(loaded));
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

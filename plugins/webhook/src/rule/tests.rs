@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::Later::{No, Perhaps};
 use super::*;
 
 fn fact(kind: &str, about: &str, severity: Severity) -> Fact {
@@ -157,7 +158,6 @@ fn dates_are_those_of_the_calendar() {
 #[test]
 fn answers_say_whether_to_try_again() {
     let judged = [200, 204, 302, 400, 403, 404, 408, 429, 500, 503].map(judge);
-    use Later::{No, Perhaps};
     let expected = [
         None,
         None,
