@@ -379,7 +379,7 @@ pub(crate) async fn write_index(
         match spool.forget_evicted(place.clone(), index.settled()).await {
             Ok(()) => index.forgotten(),
             Err(error) => {
-                tracing::debug!(%error, "The spool goes on counting what the index has counted.")
+                tracing::debug!(%error, "The spool goes on counting what the index has counted.");
             }
         }
     }

@@ -108,12 +108,10 @@ impl SpoolHandle {
             hangs.store(false, Ordering::Relaxed);
             done
         });
-        match tokio::time::timeout(PATIENCE, blocking).await {
-            Ok(joined) => joined.map_err(io::Error::other)?,
-            Err(_) => {
-                self.hangs.store(true, Ordering::Relaxed);
-                Err(no_answer())
-            }
+        if let Ok(joined) = tokio::time::timeout(PATIENCE, blocking).await {
+            return joined.map_err(io::Error::other)?;
         }
+        self.hangs.store(true, Ordering::Relaxed);
+        Err(no_answer())
     }
 }
