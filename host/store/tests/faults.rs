@@ -18,7 +18,7 @@ mod watched;
 
 use watched::{warnings, watch_warnings};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// How often what depends on the instant is tried; this variable says otherwise.
 const REPETITIONS: u64 = 20;
 const REPETITIONS_VARIABLE: &str = "TASKSCOPE_REPEAT";
@@ -326,7 +326,7 @@ impl Drop for SmallDisk {
 async fn a_full_disk_costs_nothing_while_the_store_works() {
     let Some(disk) = SmallDisk::new() else { return };
     watch_warnings();
-    std::fs::write(disk.0.path().join("filler"), [0; 64 << 10]).unwrap();
+    std::fs::write(disk.0.path().join("filler"), vec![0; 64 << 10]).unwrap();
     let server = FakeS3::start();
     let mut writer = writer(&open(&server.url()), &disk.0.path().join("spool")).await;
     for sequence in 0..5 {

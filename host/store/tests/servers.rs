@@ -43,7 +43,7 @@ enum Existing {
 async fn keeps_what_exists(store: &Store, spool: &Path) {
     let mut second = writer(store, spool).await;
     let mut other = sample::snapshot(19);
-    other.collector_version = "another".to_owned();
+    "another".clone_into(&mut other.collector_version);
     second.write(&other, sample::time(19)).await;
     let one_aside = Summary {
         set_aside: 1,
