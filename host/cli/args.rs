@@ -61,7 +61,7 @@ pub(crate) enum Command {
 /// How to watch; shared by `run` and `attach`.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct WatchArgs {
-    /// Where snapshots go: a directory or a URL such as s3://BUCKET/PREFIX [default: the `store` setting, else .taskscope]
+    /// Where snapshots go: a directory or a URL, such as `s3://BUCKET/PREFIX` [default: the `store` setting, else .taskscope]
     #[arg(long, value_name = "ROOT")]
     pub(crate) store: Option<String>,
 
@@ -100,7 +100,7 @@ pub(crate) struct LookArgs {
 /// Which task of which store.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct StoredArgs {
-    /// A directory or a URL such as s3://BUCKET/PREFIX [default: the `store` setting, else .taskscope]
+    /// A directory or a URL, such as `s3://BUCKET/PREFIX` [default: the `store` setting, else .taskscope]
     #[arg(value_name = "ROOT")]
     pub(crate) root: Option<String>,
 

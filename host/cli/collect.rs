@@ -67,7 +67,8 @@ pub(crate) async fn collect(
     let (hurried, is_hurried) = watch::channel(false);
     // The task may be short: look while the store is still being opened.
     let opening = async { tokio::join!(look(&eye, start, clock), opening.open(is_hurried)) };
-    let ((first, mut line), early) = open(opening, &mut requests, &mut next, &hurried).await;
+    let ((first, mut line), early) =
+        Box::pin(open(opening, &mut requests, &mut next, &hurried)).await;
     let mut end = match (first, early) {
         (Ok(snapshot), None) => {
             let turn = line.keep(snapshot);

@@ -52,6 +52,6 @@ fn is_ours_alone(directory: &Path) -> bool {
     fs::symlink_metadata(directory).is_ok_and(|metadata| {
         metadata.is_dir()
             && metadata.uid() == rustix::process::geteuid().as_raw()
-            && metadata.mode() & 0o077 == 0
+            && metadata.mode().trailing_zeros() >= 6 // nothing for group and others
     })
 }

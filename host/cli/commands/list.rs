@@ -16,7 +16,7 @@ use crate::ui::{self, Progress};
 /// List the tasks, attempts and nodes that a store holds, the newest task first
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {
-    /// A directory or a URL such as s3://BUCKET/PREFIX [default: the `store` setting, else .taskscope]
+    /// A directory or a URL, such as `s3://BUCKET/PREFIX` [default: the `store` setting, else .taskscope]
     #[arg(value_name = "ROOT")]
     root: Option<String>,
 

@@ -17,6 +17,7 @@ use crate::deadline::{Deadline, reached};
 use crate::drain::{Drain, set_aside};
 use crate::error::root_cause;
 use crate::index::Listed;
+use crate::layers::ATTEMPT_TIMEOUT;
 use crate::leftovers::Leftovers;
 use crate::spool_handle::SpoolHandle;
 use crate::stored_index::StoredIndex;
@@ -113,12 +114,27 @@ impl Delivery {
                 })
             });
             if let Err(error) = opened {
+                let error = self.with_a_reason(&store, error).await;
                 self.store_failed(&store, &error);
             }
         }
         let after_spooled = spooled.iter().map(|key| key.id.sequence.saturating_add(1));
         let after_spooled = after_spooled.max().unwrap_or(0);
         after_spooled.max(self.index.next_sequence())
+    }
+
+    /// Asks again in a way that makes the service say why, where it did not.
+    async fn with_a_reason(&self, store: &Store, error: StoreError) -> StoreError {
+        let is_terse = matches!(&error, StoreError::Access { source, .. } if source.is_terse());
+        if !is_terse {
+            return error;
+        }
+        let folder = self.place.snapshots_folder();
+        let listing = self.deadline.limit(store, store.list(&folder));
+        match tokio::time::timeout(ATTEMPT_TIMEOUT, listing).await {
+            Ok(Err(reason)) => reason,
+            Ok(Ok(_)) | Err(_) => error,
+        }
     }
 
     /// Makes the place's folder in the spool ours while we live. Another collector of the same place is no reason not

@@ -43,7 +43,7 @@ pub enum StoreError {
         verb: &'static str,
     },
     /// The storage service did not answer in time.
-    #[error("{location} did not answer within {} s", patience.as_secs_f64())]
+    #[error("{location} did not answer within {:.1} s", patience.as_secs_f64())]
     OutOfTime {
         /// The directory or URL.
         location: String,

@@ -9,6 +9,8 @@ use opendal::ErrorKind;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     cause: Cause,
+    /// The service gave no reason, as in every answer to a question for an object's head.
+    is_terse: bool,
     text: String,
 }
 
@@ -57,6 +59,7 @@ impl Fault {
         if let Some(of_system) = innermost.downcast_ref::<std::io::Error>() {
             return Self {
                 cause: of_io(of_system),
+                is_terse: false,
                 text: of_system.to_string(),
             };
         }
@@ -65,6 +68,7 @@ impl Fault {
         if let (Some(code), Some(words)) = (&code, &words) {
             return Self {
                 cause: of_code(code, words, error.kind()),
+                is_terse: false,
                 text: one_line(&format!("{code}: {words}")),
             };
         }
@@ -73,12 +77,17 @@ impl Fault {
             (Some(_), false) => format!("{message}: {source}"),
             (Some(_), true) => source,
             (None, false) => message.to_owned(),
-            (None, true) => error.kind().to_string(),
+            (None, true) => format!("{}, without a reason", error.kind()),
         };
         Self {
             cause: of_words(&text, error.kind()),
+            is_terse: error.source().is_none() && message.is_empty(),
             text: one_line(&without_queries(&text)),
         }
+    }
+
+    pub(crate) fn is_terse(&self) -> bool {
+        self.is_terse
     }
 
     /// Returns what a person can do about it, as a sentence without its full stop.
@@ -174,6 +183,8 @@ fn of_words(text: &str, kind: ErrorKind) -> Cause {
 
 fn of_kind(kind: ErrorKind) -> Cause {
     match kind {
+        // Of an object that is missing nobody speaks as a fault.
+        ErrorKind::NotFound => Cause::BucketMissing,
         ErrorKind::PermissionDenied => Cause::Denied,
         ErrorKind::ConfigInvalid => Cause::Settings,
         _ => Cause::Unknown,

@@ -18,7 +18,7 @@ mod watched;
 
 use watched::{warnings, watch_warnings};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// How often what depends on the instant is tried; this variable says otherwise.
 const REPETITIONS: u64 = 20;
 const REPETITIONS_VARIABLE: &str = "TASKSCOPE_REPEAT";
@@ -90,14 +90,18 @@ fn stored(stored: u64) -> Summary {
 /// Takes five snapshots while requests of `verb` with `part` go wrong so often; all must be in the store at the end.
 async fn five_through(verb: &'static str, part: &'static str, fault: S3Fault, times: usize) {
     let (server, spool) = (FakeS3::start(), tempfile::tempdir().unwrap());
-    let mut writer = writer(&open(&server.url()), spool.path()).await;
     server.fail(verb, part, fault, times);
+    let mut writer = writer(&open(&server.url()), spool.path()).await;
     for sequence in 0..5 {
         take(&mut writer, sequence).await;
     }
     assert_eq!(writer.close(PATIENCE).await, stored(5));
-    server.heal();
     assert_eq!(readable(&server.url()).await, 5);
+    let asked = server.requests();
+    let asked = asked
+        .iter()
+        .filter(|it| it.starts_with(verb) && it.contains(part));
+    assert!(asked.count() > times, "every fault had its turn");
 }
 
 #[tokio::test]
@@ -322,7 +326,7 @@ impl Drop for SmallDisk {
 async fn a_full_disk_costs_nothing_while_the_store_works() {
     let Some(disk) = SmallDisk::new() else { return };
     watch_warnings();
-    std::fs::write(disk.0.path().join("filler"), [0; 60 << 10]).unwrap();
+    std::fs::write(disk.0.path().join("filler"), vec![0; 64 << 10]).unwrap();
     let server = FakeS3::start();
     let mut writer = writer(&open(&server.url()), &disk.0.path().join("spool")).await;
     for sequence in 0..5 {
@@ -499,6 +503,7 @@ async fn victim() {
         let mut stdout = std::io::stdout();
         writeln!(stdout, "taken {sequence}").unwrap();
         stdout.flush().unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

@@ -79,7 +79,7 @@ impl FakeS3 {
                 }
                 let shared = Arc::clone(&of_thread);
                 // A client that goes away in the middle is what tests are about.
-                thread::spawn(move || drop(serve(stream, &shared)));
+                thread::spawn(move || drop(serve(&stream, &shared)));
             }
         });
         Self { address, shared }
@@ -155,7 +155,7 @@ impl Shared {
     }
 }
 
-fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
+fn serve(mut stream: &TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_mins(1)))?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let request = read_head(&mut reader)?;
@@ -167,7 +167,7 @@ fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     let mut body = vec![0; request.length];
     reader.read_exact(&mut body)?;
     match fault {
-        Some(S3Fault::Answer(status, code)) => refuse(&stream, status, code),
+        Some(S3Fault::Answer(status, code)) => refuse(stream, status, code),
         Some(S3Fault::LoseReply) => {
             act(&request, body, shared);
             Ok(())
@@ -180,9 +180,9 @@ fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
         }
         Some(S3Fault::Cut) => {
             let whole = act(&request, body, shared);
-            (&stream).write_all(&whole[..whole.len() - whole.len() / 4])
+            stream.write_all(&whole[..whole.len() - whole.len() / 4])
         }
-        None => (&stream).write_all(&act(&request, body, shared)),
+        None => stream.write_all(&act(&request, body, shared)),
     }
 }
 
