@@ -36,6 +36,7 @@ const OWNED: [(&str, &[&str]); 22] = [
     ("anyhow", &["taskscope"]),
     ("bytesize", &["taskscope"]),
     ("clap", &["taskscope"]),
+    ("fast-glob", &["taskscope-capture"]),
     ("flate2", &["taskscope-store"]),
     ("futures-core", &["taskscope-store"]),
     ("jiff", &["taskscope-model", "taskscope"]),

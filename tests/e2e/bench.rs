@@ -95,3 +95,34 @@ fn the_bench_of_the_step_clock_tells_each_rank_s_rate() {
     // The slow one among eight is seen; how right the rates are on a quiet machine is for the bench to say.
     assert!(rows[0].contains(" | 8 | "), "{rows:?}");
 }
+
+#[test]
+fn the_bench_of_mapping_counts_pages_within_the_budget_alone() {
+    let rows = table(
+        "mapping.py",
+        &["--mib", "64", "--pairs", "1", "--seconds", "0.5"],
+    );
+    let names = [
+        "| nobody | 64 | 1 | ",
+        "| taskscope | 64 | 1 | ",
+        "| taskscope, PSS counted | ",
+    ];
+    assert_eq!(rows.len(), names.len(), "{rows:?}");
+    // Whether pages were counted the bench looks at itself.
+    assert!(
+        rows.iter()
+            .zip(names)
+            .all(|(row, name)| row.starts_with(name)),
+        "{rows:?}"
+    );
+}
+
+#[test]
+fn the_bench_of_stalls_tells_what_was_added() {
+    let rows = table(
+        "stall.py",
+        &["--threads", "8", "--runs", "1", "--seconds", "1", "--quick"],
+    );
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert!(rows[1].starts_with("| taskscope | 1 | "), "{rows:?}");
+}

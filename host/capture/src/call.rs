@@ -18,6 +18,19 @@ pub(crate) fn decode(line: &str, start_stack: u64) -> Option<SystemCall> {
     describe(abi, &registers)
 }
 
+/// Returns an argument of a call that `thread` waits in, counted from 0, as it stood in its register.
+pub(crate) fn argument(thread: &Thread, index: usize) -> Option<u64> {
+    let line = thread.syscall.as_deref()?;
+    let word = line.split_ascii_whitespace().nth(1 + index)?;
+    u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
+}
+
+/// Returns the lower half of such an argument, which is all that the kernel looks at where it is an `int`.
+pub(crate) fn narrow_argument(thread: &Thread, index: usize) -> Option<u32> {
+    let low = argument(thread, index)? & u64::from(u32::MAX);
+    u32::try_from(low).ok()
+}
+
 /// Adds to each call the target of the descriptor that it works on; `descriptors` are in numeric order.
 pub(crate) fn name_targets(threads: &mut [Thread], descriptors: &[FileDescriptor]) {
     let number = |descriptor: &FileDescriptor| descriptor.fd.parse::<i32>().unwrap_or(i32::MAX);

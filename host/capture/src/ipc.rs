@@ -41,8 +41,10 @@ mod shared;
 mod system_calls;
 mod sysv;
 
-pub(crate) use arguments::{Argument, ArgumentRequest, Kind as ArgumentKind, POLLED_BYTES, polled};
-pub(crate) use futex::Words;
+pub(crate) use arguments::{
+    Argument, ArgumentRequest, Kind as ArgumentKind, POLLED_BYTES, polled, selected,
+};
+pub(crate) use futex::{WAITED_BYTES, Words, waited};
 pub(crate) use mappings::{Mapping, parse as parse_mappings};
 
 /// What is remembered between captures.
@@ -67,13 +69,14 @@ pub(crate) fn read(
         .ipc
         .is_local
         .get_or_init(|| numbers_processes_as_we_do(machine, reader));
-    let waits = futexes::waits(processes, machine_gaps);
+    let mut waits = futexes::waits(processes, machine_gaps);
     let mut endpoints = endpoints::pipes_and_sockets(processes);
     let mut survey = if is_local {
         survey::survey(machine, processes, &endpoints, &waits, reader, gaps)
     } else {
         survey::Survey::default()
     };
+    futexes::add_vectors(&mut waits, &mut survey, machine_gaps);
     arguments::complete(processes, std::mem::take(&mut survey.arguments));
     endpoints::complete(&mut endpoints, processes, &survey);
     sockets::describe(machine, is_local, &mut endpoints, reader, machine_gaps);

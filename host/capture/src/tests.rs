@@ -14,7 +14,9 @@ mod memory;
 mod recorded;
 mod snapshot;
 mod unchanged;
+mod waits;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,6 +35,11 @@ fn stacks(source: StackSource) -> StackSettings {
         nonblocking: true,
         max_parallel: 2,
     }
+}
+
+/// Says what could not be tested here.
+pub(crate) fn skipped(why: &str) {
+    writeln!(std::io::stderr(), "skipped: {why}").unwrap();
 }
 
 /// Fake Pythons have no stacks.

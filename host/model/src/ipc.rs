@@ -223,7 +223,8 @@ pub struct Futex {
     pub expected: Option<u32>,
     /// The process.
     pub identity: ProcessId,
-    /// `wait`, `wait_bitset`, `wait_requeue_pi`, `lock_pi` or `lock_pi2`.
+    /// `wait`, `wait_bitset`, `wait_requeue_pi`, `lock_pi`, `lock_pi2`, or `waitv`: one of several that a `futex_waitv` waits for
+    /// at once.
     pub operation: String,
     /// How [`Futex::owner_tid`] is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A system call with those of its arguments that explain a wait, decoded from `/proc/PID/task/TID/syscall` (kernel:
 /// `fs/proc/base.c`, `proc_pid_syscall`). Of what its arguments point to, in the memory of the target, only paths and the
-/// descriptors of a `poll` are read.
+/// descriptors of a `poll` or `select` are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemCall {
     /// The address it waits on, hexadecimal: the futex word.
@@ -16,7 +16,7 @@ pub struct SystemCall {
     /// The target of that descriptor in `file_descriptors`; absent where it is not listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fd_target: Option<String>,
-    /// The descriptors that a `poll` or `ppoll` waits for, at most 256. Read from the memory of the process while the thread
+    /// The descriptors that a `poll`, `ppoll`, `select` or `pselect6` waits for, at most 256; of the latter two those below 1024. Read from the memory of the process while the thread
     /// waited in this call. Empty for other calls, where a gap `ipc/poll` says why, and if the thread has gone on since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fds: Vec<i32>,

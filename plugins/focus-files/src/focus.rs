@@ -53,45 +53,31 @@ impl Focus {
 mod tests {
     use super::*;
 
-    fn focus(patterns: &[&str]) -> Focus {
-        let config = serde_json::json!({ "focus-files": patterns });
-        Focus::parse(&config.to_string()).unwrap()
+    /// The cases that the collector's step clock, which has the same patterns, is tested with as well.
+    const CASES: &str = include_str!("../../../tests/fixtures/focus-files.json");
+
+    #[derive(Deserialize)]
+    struct Case {
+        patterns: Vec<String>,
+        r#in: Vec<String>,
+        out: Vec<String>,
     }
 
     #[test]
-    fn a_name_matches_wherever_the_file_lies() {
-        let focus = focus(&["train.py"]);
-        for file in ["train.py", "./train.py", "/work/train.py", "src/train.py"] {
-            assert!(focus.has(file), "{file}");
+    fn a_file_is_in_focus_as_the_shared_cases_say() {
+        let cases: Vec<Case> = serde_json::from_str(CASES).unwrap();
+        for case in cases {
+            let patterns = &case.patterns;
+            let config = serde_json::json!({ "focus-files": patterns });
+            let focus = Focus::parse(&config.to_string()).unwrap();
+            assert_eq!(focus.is_empty(), patterns.is_empty());
+            for file in &case.r#in {
+                assert!(focus.has(file), "{file} is not in {patterns:?}");
+            }
+            for file in &case.out {
+                assert!(!focus.has(file), "{file} is in {patterns:?}");
+            }
         }
-        for file in ["/work/retrain.py", "/work/train.pyc", "/train.py/x.py", ""] {
-            assert!(!focus.has(file), "{file}");
-        }
-    }
-
-    #[test]
-    fn two_stars_cross_directories_and_one_does_not() {
-        let package = focus(&["my_package/**"]);
-        assert!(package.has("/opt/my_package/a/b.py"));
-        assert!(!package.has("/opt/your_package/a.py"));
-        let flat = focus(&["steps/*.py"]);
-        assert!(flat.has("/a/steps/one.py"));
-        assert!(!flat.has("/a/steps/deep/one.py"));
-    }
-
-    #[test]
-    fn a_path_from_the_root_is_that_path() {
-        let focus = focus(&["/work/*.py"]);
-        assert!(focus.has("/work/train.py"));
-        assert!(!focus.has("/mnt/work/train.py"));
-    }
-
-    #[test]
-    fn several_patterns_add_up_and_none_is_nothing() {
-        let several = focus(&["a.py", "{b,c}.py"]);
-        assert!(several.has("x/a.py") && several.has("x/c.py"));
-        assert!(focus(&[]).is_empty());
-        assert!(!focus(&[]).has("a.py"));
     }
 
     #[test]

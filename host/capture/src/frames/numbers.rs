@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use regex::Regex;
 use serde_json::Number;
 
 use super::Trouble;
@@ -23,8 +22,9 @@ const MODULE: &str = "<module>";
 pub(crate) struct WantedNumbers {
     /// The names of variables.
     locals: Vec<String>,
-    files: Vec<Regex>,
+    /// As they were given, and in the form that is matched.
     patterns: Vec<String>,
+    files: Vec<String>,
 }
 
 /// The variables of functions that are wanted, by their code object: place and index of the name.
@@ -41,14 +41,14 @@ pub(super) struct Found {
 }
 
 impl WantedNumbers {
-    /// Wants `locals` of the main module's file and of files that match one of `focus`. A pattern is the end of a path, from
-    /// a folder on; `*` is any part of a name, `**` any part of a path.
+    /// Wants `locals` of the main module's file and of files that match one of `focus`: patterns as of a shell, and the same as those
+    /// of the plugin focus-files. One that does not begin at the root is the end of a path, whatever leads to it.
     pub(crate) fn new(locals: &[String], focus: &[String]) -> Self {
-        let files = focus.iter().filter_map(|pattern| {
-            let text = regex::escape(pattern)
-                .replace(r"\*\*", ".*")
-                .replace(r"\*", "[^/]*");
-            Regex::new(&format!("(?:^|/){text}$")).ok()
+        let patterns = focus.iter().map(|pattern| relative(pattern));
+        let files = patterns.filter(|pattern| !pattern.trim().is_empty());
+        let files = files.map(|pattern| match pattern {
+            _ if pattern.starts_with('/') || pattern.starts_with("**/") => pattern.to_owned(),
+            _ => format!("**/{pattern}"),
         });
         Self {
             locals: locals.to_vec(),
@@ -73,7 +73,8 @@ impl WantedNumbers {
 
     /// Returns whether a pattern names `file`.
     pub(super) fn names(&self, file: &str) -> bool {
-        self.files.iter().any(|pattern| pattern.is_match(file))
+        let mut patterns = self.files.iter();
+        patterns.any(|pattern| fast_glob::glob_match(pattern, relative(file)))
     }
 
     /// Reads the wanted numbers of `frame`, which runs a function called `function`.
@@ -152,6 +153,11 @@ impl WantedNumbers {
     }
 }
 
+/// Returns a path or pattern without what says that it begins here.
+fn relative(path: &str) -> &str {
+    path.strip_prefix("./").unwrap_or(path)
+}
+
 /// Reads the number that the pointer at `slot` leads to.
 fn number(
     objects: &mut Objects,
@@ -181,4 +187,45 @@ fn number(
         checks.push((at, view.word(at)?));
     }
     Ok(Some((value, Checks(checks))))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde::Deserialize;
+
+    use super::*;
+
+    /// The cases that the plugin focus-files is tested with as well.
+    const CASES: &str = include_str!("../../../../tests/fixtures/focus-files.json");
+
+    #[derive(Deserialize)]
+    struct Case {
+        patterns: Vec<String>,
+        r#in: Vec<String>,
+        out: Vec<String>,
+    }
+
+    #[test]
+    fn a_file_is_named_as_the_shared_cases_say() {
+        let cases: Vec<Case> = serde_json::from_str(CASES).unwrap();
+        assert!(cases.len() > 5);
+        for case in cases {
+            let patterns = &case.patterns;
+            let wanted = WantedNumbers::new(&[], patterns);
+            for file in &case.r#in {
+                assert!(wanted.names(file), "{file} is not in {patterns:?}");
+            }
+            for file in &case.out {
+                assert!(!wanted.names(file), "{file} is in {patterns:?}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_pattern_makes_it_panic(pattern in r"[ab/*?{},!\[\]\-\\ö]{0,12}", file in "[ab/ö.]{0,8}") {
+            let _ = WantedNumbers::new(&[], &[pattern]).names(&file);
+        }
+    }
 }

@@ -1,21 +1,18 @@
-//! Futexes: which word a thread waits for, from its `syscall` text, and who holds it, from the word (`linux/futex.h`).
+//! Futexes: which word a thread waits for, from its call, and who holds it, from the word (`linux/futex.h`).
 
 use std::collections::BTreeSet;
 
-use model::FutexOwnerSource;
+use model::{FutexOwnerSource, Thread};
 use serde::{Deserialize, Serialize};
 
-/// The number of the system call `futex` on this machine; 32-bit programs have others and are left out.
-const NUMBER: Option<&str> = if cfg!(target_arch = "x86_64") {
-    Some("202")
-} else if cfg!(target_arch = "aarch64") {
-    Some("98")
-} else {
-    None
-};
+use crate::call::{argument, narrow_argument};
 
-const PRIVATE: u64 = 128;
-const CLOCK_REALTIME: u64 = 256;
+const PRIVATE: u32 = 128;
+const CLOCK_REALTIME: u32 = 256;
+/// The size of a `struct futex_waitv`.
+pub(crate) const WAITED_BYTES: usize = 24;
+/// The operation of those that `futex_waitv` waits for: the first of them to be woken ends it.
+const VECTOR: &str = "waitv";
 const TID: u32 = 0x3fff_ffff;
 const WAITERS: u32 = 0x8000_0000;
 /// What glibc puts into the word of an ordinary mutex that others wait for.
@@ -23,8 +20,8 @@ const LOCKED_WITH_WAITERS: u32 = 2;
 
 /// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wait {
-    pub(super) address: u64,
+pub(crate) struct Wait {
+    pub(crate) address: u64,
     pub(super) expected: Option<u32>,
     pub(super) operation: &'static str,
     pub(super) private: bool,
@@ -38,31 +35,55 @@ pub(crate) struct Words {
     pub(crate) third: Option<u32>,
 }
 
-/// Returns the futex that a thread with this `syscall` text waits for.
-pub(super) fn wait_of(syscall: &str) -> Option<Wait> {
-    let mut fields = syscall.split(' ');
-    if fields.next() != NUMBER {
-        return None;
-    }
-    let mut argument = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
-    let (address, operation, value) = (argument()?, argument()?, argument()?);
-    let private = operation & PRIVATE != 0;
-    let (operation, expects) = match operation & !(PRIVATE | CLOCK_REALTIME) {
-        0 => ("wait", true),
-        6 => ("lock_pi", false),
-        9 => ("wait_bitset", true),
-        11 => ("wait_requeue_pi", true),
-        13 => ("lock_pi2", false),
+/// Returns the futex that `thread` waits for. The several of a `futex_waitv` are in its memory: see [`waited`].
+pub(super) fn wait_of(thread: &Thread) -> Option<Wait> {
+    let (flags, operation, expected) = match thread.call.as_ref()?.name.as_str() {
+        "futex" | "futex_time64" => {
+            let flags = narrow_argument(thread, 1)?;
+            let (operation, expects) = match flags & !(PRIVATE | CLOCK_REALTIME) {
+                0 => ("wait", true),
+                6 => ("lock_pi", false),
+                9 => ("wait_bitset", true),
+                11 => ("wait_requeue_pi", true),
+                13 => ("lock_pi2", false),
+                _ => return None,
+            };
+            let expected = narrow_argument(thread, 2)?;
+            (flags, operation, expects.then_some(expected))
+        }
+        // The word, its value, which wakers count, flags.
+        "futex_wait" => {
+            let expected = narrow_argument(thread, 1)?;
+            (narrow_argument(thread, 3)?, "wait", Some(expected))
+        }
         _ => return None,
     };
-    // An argument of 32 bits comes in a register of 64.
-    let expected = u32::try_from(value & u64::from(u32::MAX)).ok();
     Some(Wait {
-        address,
-        expected: expected.filter(|_| expects),
+        address: argument(thread, 0)?,
+        expected,
         operation,
-        private,
+        private: flags & PRIVATE != 0,
     })
+}
+
+/// Returns the futexes in `struct futex_waitv` (64 bits that are expected, of which a word of 32 bits has the lower ones; the
+/// address; flags; nothing), which are the same of 32-bit programs.
+pub(crate) fn waited(bytes: &[u8]) -> Vec<Wait> {
+    let entries = bytes.chunks_exact(WAITED_BYTES);
+    let word = |entry: &[u8], at: usize| {
+        let bytes = entry.get(at..at + 8)?;
+        Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+    };
+    let waits = entries.filter_map(|entry| {
+        let flags = u32::from_ne_bytes(entry.get(16..20)?.try_into().ok()?);
+        Some(Wait {
+            address: word(entry, 8)?,
+            expected: u32::try_from(word(entry, 0)? & u64::from(u32::MAX)).ok(),
+            operation: VECTOR,
+            private: flags & PRIVATE != 0,
+        })
+    });
+    waits.collect()
 }
 
 /// Returns the TID of the owner, where the lock keeps one. `threads` are those of the process, `all` those of the task.
@@ -94,6 +115,7 @@ pub(super) fn owner(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::SystemCall;
     use proptest::prelude::*;
 
     fn wait(operation: &'static str, expected: Option<u32>) -> Wait {
@@ -105,35 +127,71 @@ mod tests {
         }
     }
 
+    fn wait_of(name: &str, line: &str) -> Option<Wait> {
+        let name = name.to_owned();
+        super::wait_of(&Thread {
+            call: Some(SystemCall {
+                name,
+                ..SystemCall::default()
+            }),
+            syscall: Some(line.to_owned()),
+            ..Thread::default()
+        })
+    }
+
     #[test]
-    #[cfg(target_arch = "x86_64")]
     fn the_kernels_text_of_a_wait_is_read() {
         let real = "202 0x7f1c2c001000 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd1e2c4b10 0x7f1c2f8a1f8e";
         let expected = Wait {
             address: 0x7f1c_2c00_1000,
             ..wait("wait_bitset", Some(0))
         };
-        assert_eq!(wait_of(real), Some(expected));
-        let lock = wait_of("202 0x10 0x86 0x0 0x0 0x0 0x0 0x1 0x2").unwrap();
+        assert_eq!(wait_of("futex", real), Some(expected));
+        let lock = wait_of("futex", "202 0x10 0x86 0x0 0x0 0x0 0x0 0x1 0x2").unwrap();
         assert_eq!((lock.operation, lock.expected), ("lock_pi", None));
-        let high = wait_of("202 0x10 0x0 0xffffffff80000005 0x0 0x0 0x0 0x1 0x2").unwrap();
+        let high = "202 0x10 0x0 0xffffffff80000005 0x0 0x0 0x0 0x1 0x2";
+        let high = wait_of("futex", high).unwrap();
         assert_eq!((high.expected, high.private), (Some(0x8000_0005), false));
+    }
+
+    #[test]
+    fn other_calls_for_the_same_have_their_arguments_elsewhere() {
+        let narrow = "422 0x804b000 0x80 0x2 0x0 0x0 0xff86375c 0xff863740 0x804901d";
+        let narrow = wait_of("futex_time64", narrow).unwrap();
+        assert_eq!((narrow.address, narrow.expected), (0x0804_b000, Some(2)));
+        let new = wait_of("futex_wait", "455 0x10 0x2 0xffffffff 0x82 0x0 0x1").unwrap();
+        let expected = Wait {
+            address: 0x10,
+            ..wait("wait", Some(2))
+        };
+        assert_eq!(new, expected);
+    }
+
+    #[test]
+    fn each_word_of_a_vector_is_one_that_is_waited_for() {
+        let mut bytes = Vec::new();
+        for (expected, address, flags) in [(2_u64, 0x7f10_u64, 0x82_u32), (u64::MAX, 0x10, 2)] {
+            bytes.extend(expected.to_ne_bytes());
+            bytes.extend(address.to_ne_bytes());
+            bytes.extend(flags.to_ne_bytes());
+            bytes.extend([0; 4]);
+        }
+        bytes.push(1);
+        let waits = waited(&bytes);
+        let of = |wait: &Wait| (wait.address, wait.expected, wait.private);
+        let expected = [(0x7f10, Some(2), true), (0x10, Some(u32::MAX), false)];
+        assert_eq!(waits.iter().map(of).collect::<Vec<_>>(), expected);
+        assert_eq!(waits[0].operation, "waitv");
     }
 
     #[test]
     fn what_is_no_wait_for_a_futex_is_left_out() {
         let wake = "202 0x10 0x81 0x1 0x0 0x0 0x0 0x1 0x2";
-        for text in [
-            "running",
-            "-1 0x1 0x2",
-            "0 0x0 0x0 0x0",
-            wake,
-            "202 0x10",
-            "202 x y z",
-            "",
-        ] {
-            assert_eq!(wait_of(text), None, "{text}");
+        for text in ["running", wake, "202 0x10", "202 x y z", ""] {
+            assert_eq!(wait_of("futex", text), None, "{text}");
         }
+        assert_eq!(wait_of("read", "0 0x0 0x0 0x0"), None);
+        assert_eq!(super::wait_of(&Thread::default()), None);
     }
 
     #[test]
@@ -177,7 +235,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_it_panic(text in "202 (0x[0-9a-f]{0,20} ?){0,6}") {
-            let _ = wait_of(&text);
+            let _ = wait_of("futex", &text);
         }
     }
 }

@@ -22,24 +22,50 @@ pub(super) fn waits(processes: &[Process], gaps: &mut GapList) -> Waits {
     let mut beyond = 0;
     for process in processes {
         for thread in &process.proc.threads {
-            let wait = thread.syscall.as_deref().and_then(futex::wait_of);
-            let Some(wait) = wait else { continue };
-            let key = (process.identity, wait.address);
-            if waits.len() >= LIMIT && !waits.contains_key(&key) {
-                beyond += 1;
-                continue;
+            if let Some(wait) = futex::wait_of(thread) {
+                beyond += u32::from(!add(&mut waits, process.identity, wait, thread.tid));
             }
-            let (_, waiters) = waits.entry(key).or_insert((wait, Vec::new()));
-            waiters.push(thread.tid);
         }
     }
+    note(beyond, gaps);
+    waits
+}
+
+/// Adds those that threads wait for several of at once, which their memory named.
+pub(super) fn add_vectors(waits: &mut Waits, survey: &mut Survey, gaps: &mut GapList) {
+    let mut beyond = 0;
+    for ((id, tid), futexes) in std::mem::take(&mut survey.vectors) {
+        for (wait, words) in futexes {
+            if !add(waits, id, wait, tid) {
+                beyond += 1;
+            } else if let Some(words) = words {
+                survey.words.entry((id, wait.address)).or_insert(words);
+            }
+        }
+    }
+    note(beyond, gaps);
+}
+
+/// Whether there was room.
+fn add(waits: &mut Waits, id: ProcessId, wait: Wait, tid: i32) -> bool {
+    let key = (id, wait.address);
+    let has_room = waits.len() < LIMIT || waits.contains_key(&key);
+    if has_room {
+        let (_, waiters) = waits.entry(key).or_insert((wait, Vec::new()));
+        if let Err(place) = waiters.binary_search(&tid) {
+            waiters.insert(place, tid);
+        }
+    }
+    has_room
+}
+
+fn note(beyond: u32, gaps: &mut GapList) {
     if beyond > 0 {
         let detail = format!("the first {LIMIT} futexes are listed");
         let mut gap = Gap::new("ipc/futex", GapCode::Truncated).with_detail(detail);
         gap.count = beyond;
         gaps.add(gap);
     }
-    waits
 }
 
 /// Returns the futexes with their words and, where that can be known, their owners.

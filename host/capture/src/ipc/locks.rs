@@ -59,10 +59,7 @@ fn list<'a>(proc: &Path, reader: &'a mut Reader) -> io::Result<(&'a [u8], bool)>
 
 fn may_wait(process: &Process) -> bool {
     let mut threads = process.proc.threads.iter();
-    threads.any(|thread| {
-        let syscall = thread.syscall.as_deref();
-        syscall.is_some_and(system_calls::locks_a_file)
-    })
+    threads.any(system_calls::locks_a_file)
 }
 
 type Held<'a> = Vec<(Line<'a>, &'a Process, &'a FileDescriptor)>;

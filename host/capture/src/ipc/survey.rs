@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::arguments::{self, Argument};
 use super::descriptor::{self, inode_of};
-use super::futex::Words;
+use super::futex::{self, Wait, Words};
 use super::futexes::Waits;
 use super::mappings::Mapping;
 use super::mounts::Mounts;
@@ -38,6 +38,8 @@ pub(super) struct Survey {
     pub(super) mappings: BTreeMap<ProcessId, Vec<Mapping>>,
     /// Pipes by inode.
     pub(super) pipes: BTreeMap<u64, PipeFacts>,
+    /// By process and thread, the several futexes that it waits for at once, with their words.
+    pub(super) vectors: BTreeMap<(ProcessId, i32), Vec<(Wait, Option<Words>)>>,
     /// By process and address.
     pub(super) words: BTreeMap<(ProcessId, u64), Words>,
     files: BTreeMap<(ProcessId, i32), FileFacts>,
@@ -158,8 +160,13 @@ impl Survey {
     fn take_piece(&mut self, id: ProcessId, piece: Piece, gaps: &mut GapList) {
         match piece {
             Piece::Argument(tid, kind, argument) => {
-                if let Some(argument) = keep(gaps, kind.part(), argument.map_err(Into::into)) {
-                    self.arguments.insert((id, tid), argument);
+                match keep(gaps, kind.part(), argument.map_err(Into::into)) {
+                    Some(Argument::Waited(list, words)) => {
+                        let futexes = futex::waited(&list).into_iter().zip(words);
+                        self.vectors.insert((id, tid), futexes.collect());
+                    }
+                    Some(argument) => drop(self.arguments.insert((id, tid), argument)),
+                    None => {}
                 }
             }
             Piece::Word(address, words) => {

@@ -35,11 +35,7 @@ pub(super) fn read(
 ) -> Vec<SysvObject> {
     for process in processes {
         for thread in &process.proc.threads {
-            let waits = thread
-                .syscall
-                .as_deref()
-                .and_then(system_calls::sysv_object);
-            if let Some(object) = waits {
+            if let Some(object) = system_calls::sysv_object(thread) {
                 users.entry(object).or_default().insert(process.identity);
             }
         }

@@ -13,7 +13,10 @@ use super::MAPS_LIMIT;
 use super::service::{Service, Sink};
 use super::wire::{Job, Piece, Task};
 use super::words::Memory;
-use crate::ipc::{Argument, ArgumentKind, ArgumentRequest, POLLED_BYTES, parse_mappings, polled};
+use crate::ipc::{
+    Argument, ArgumentKind, ArgumentRequest, POLLED_BYTES, WAITED_BYTES, parse_mappings, polled,
+    selected, waited,
+};
 use crate::proc::{Reader, stat, text};
 
 /// Reads what `job` asks for; `maps` only if that may begin before `maps_until`.
@@ -91,15 +94,33 @@ fn argument(
     directory: BorrowedFd<'_>,
     wanted: &ArgumentRequest,
 ) -> io::Result<Argument> {
+    let first = wanted.addresses.first().copied().unwrap_or_default();
     let argument = match wanted.kind {
         ArgumentKind::Path => {
-            let path = memory.text(wanted.address)?;
+            let path = memory.text(first)?;
             Argument::Path(String::from_utf8_lossy(&path).into_owned())
         }
         ArgumentKind::Polled(count) => {
-            let mut bytes = vec![0; count * POLLED_BYTES];
-            let length = memory.bytes(wanted.address, &mut bytes)?;
-            Argument::Polled(polled(bytes.get(..length).unwrap_or_default()))
+            Argument::Polled(polled(&up_to(memory, first, count * POLLED_BYTES)?))
+        }
+        ArgumentKind::Selected(count) => {
+            let mut all = vec![0; count.div_ceil(8)];
+            for &address in &wanted.addresses {
+                let set = up_to(memory, address, all.len())?;
+                all.iter_mut().zip(set).for_each(|(all, set)| *all |= set);
+            }
+            Argument::Polled(selected(&all, count))
+        }
+        ArgumentKind::Waited(count) => {
+            let list = up_to(memory, first, count * WAITED_BYTES)?;
+            let mut words = Vec::new();
+            for wait in waited(&list) {
+                words.push(match memory.futex(wait.address) {
+                    Err(error) if error.raw_os_error() == Some(Errno::FAULT.raw_os_error()) => None,
+                    words => Some(words?),
+                });
+            }
+            Argument::Waited(list, words)
         }
     };
     let file = format!("task/{}/syscall", wanted.tid);
@@ -109,6 +130,14 @@ fn argument(
         return Err(Errno::NOENT.into());
     }
     Ok(argument)
+}
+
+/// Reads what is at `address`, as much of `length` as there is.
+fn up_to(memory: &mut Memory<'_, '_>, address: u64, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    let length = memory.bytes(address, &mut bytes)?;
+    bytes.truncate(length);
+    Ok(bytes)
 }
 
 fn is_same(reader: &mut Reader, directory: BorrowedFd<'_>, id: ProcessId) -> bool {

@@ -19,7 +19,7 @@ use crate::ipc::{Argument, ArgumentKind, ArgumentRequest, Mapping, Words};
 use crate::sight::Generation;
 
 /// The version of this protocol.
-pub(super) const PROTOCOL: u32 = 2;
+pub(super) const PROTOCOL: u32 = 3;
 
 /// Processes to read; `J` is a list of jobs, borrowed where it is sent.
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,18 +1,13 @@
 //! Looks at living processes: what explains that one waits, and as what it runs.
 
-use std::io::Write;
 use std::process::Command;
 
 use model::{CallTimeout, EnvironmentSource, GapCode, Process, SeccompMode, Snapshot, SystemCall};
 use testkit::{DEADLINE, newest_python, process_state, venv, wait_until};
 
 use super::live::{Started, is_root};
-use super::{gaps_of, local, look, look_at, moment, options, process};
+use super::{gaps_of, local, look, look_at, moment, options, process, skipped};
 use crate::{Machine, Scope, capture, discover};
-
-fn skipped(why: &str) {
-    writeln!(std::io::stderr(), "skipped: {why}").unwrap();
-}
 
 /// Looks until `is_ready` says that the process has come so far.
 pub(super) fn look_until(

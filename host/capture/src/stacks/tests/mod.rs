@@ -6,6 +6,7 @@ mod external;
 mod frames;
 mod handed;
 mod misbehaving;
+mod reuse;
 mod traced;
 mod unchanged;
 mod workload;

@@ -71,13 +71,13 @@ while True:
 "#;
 
 /// A machine that is looked at once a second, as it believes.
-struct Watch {
+pub(super) struct Watch {
     machine: Machine,
     second: u64,
 }
 
 impl Watch {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let source = StackSource::Embedded {
             helper: helper_program(),
             arguments: Vec::new(),
@@ -89,7 +89,7 @@ impl Watch {
     }
 
     /// Looks at it; again if a stack was caught in the middle of a change, which is a gap and nothing old.
-    fn look(&mut self, workload: &Workload) -> Snapshot {
+    pub(super) fn look(&mut self, workload: &Workload) -> Snapshot {
         eventually("no stack changes while it is read", || {
             let snapshot = self.look_once(workload);
             let is_torn = |gap: &Gap| gap.what == "python_stack" && gap.code == GapCode::Torn;
