@@ -32,7 +32,7 @@ const OURS: [(&str, &[&str]); 8] = [
 ];
 
 /// Dependencies that have an owner, and who else may name them.
-const OWNED: [(&str, &[&str]); 22] = [
+const OWNED: [(&str, &[&str]); 23] = [
     ("anyhow", &["taskscope"]),
     ("bytesize", &["taskscope"]),
     ("clap", &["taskscope"]),
