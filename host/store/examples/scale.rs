@@ -37,7 +37,9 @@ async fn main() {
         ["read", directory] => read(&store(directory)).await,
         ["month", directory, days] => month(directory, days.parse().unwrap()).await,
         _ => {
-            println!("usage: scale job DIR NODES SNAPSHOTS | scale read DIR | scale month DIR DAYS")
+            println!(
+                "usage: scale job DIR NODES SNAPSHOTS | scale read DIR | scale month DIR DAYS"
+            );
         }
     }
 }

@@ -42,7 +42,7 @@ impl BareIndex {
     /// Stores the snapshot itself.
     pub async fn put(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
         let bytes = format::encode(snapshot)?;
-        let key = key(&self.place, snapshot.capture.id);
+        let key = key(&self.place, snapshot.capture.id).to_string();
         self.store.put_new(&key, &bytes).await
     }
 

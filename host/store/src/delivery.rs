@@ -178,7 +178,8 @@ impl Delivery {
         self.store.as_ref()?;
         let again = self.backoff.until(Instant::now());
         let index = self.index.due().map(|due| due.max(again));
-        let spool = (self.waiting || !self.leftovers.is_empty()).then_some(again);
+        let waiting = self.waiting || !self.leftovers.is_empty();
+        let spool = waiting.then_some(again);
         index.into_iter().chain(spool).min()
     }
 
@@ -189,7 +190,8 @@ impl Delivery {
             Some(store) if !self.store_is_down => store.clone(),
             _ => return self.keep(parcel).await,
         };
-        let put = store.put_new(&parcel.key, &parcel.bytes);
+        let text = parcel.key.to_string();
+        let put = store.put_new(&text, &parcel.bytes);
         match self.deadline.limit(&store, put).await {
             Ok(()) => {
                 self.tally.change(|summary| summary.stored += 1);

@@ -110,7 +110,8 @@ impl Drain {
             Ok(decoded) => decoded,
             Err(error) => return Fate::Hopeless(root_cause(&error)),
         };
-        let put = self.store.put_new(key, &bytes);
+        let text = key.to_string();
+        let put = self.store.put_new(&text, &bytes);
         match self.deadline.limit(&self.store, put).await {
             Ok(()) => Fate::Stored(Box::new(listed)),
             Err(error @ StoreError::Conflict { .. }) => Fate::Hopeless(root_cause(&error)),

@@ -8,7 +8,7 @@ use opendal::{EntryMode, ErrorKind, Metadata, Operator};
 
 use crate::error::FormatError;
 use crate::open::{is_missing, is_taken};
-use crate::{Fault, Key, Store, StoreError};
+use crate::{Fault, Store, StoreError};
 
 /// No object of ours comes near; keeps a hostile one from filling the memory.
 const OBJECT_LIMIT_BYTES: u64 = 512 << 20;
@@ -95,12 +95,7 @@ impl Store {
 
     /// Writes an object that is never to change, and sees to it that it outlives a crash. That it is there already with
     /// the same content is fine: a write whose answer was lost is repeated.
-    pub(crate) async fn put_new(&self, key: &Key, bytes: &[u8]) -> Result<(), StoreError> {
-        self.put_new_at(&key.to_string(), bytes).await
-    }
-
-    /// As [`Store::put_new`], for other objects.
-    pub(crate) async fn put_new_at(&self, key: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    pub(crate) async fn put_new(&self, key: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let operator = self.writing().await?;
         match write(&operator, key, bytes, Existing::Keep).await {
             Ok(()) => {

@@ -237,7 +237,7 @@ impl StoredIndex {
                 return Ok(());
             };
             let key = name.key(&self.place);
-            let put = store.put_new_at(&key, &bytes);
+            let put = store.put_new(&key, &bytes);
             self.deadline.limit(store, put).await?;
             self.index.seal(&half);
         }
