@@ -95,11 +95,9 @@ fn list_shows_what_the_settings_load_and_what_is_wrong_with_it() {
         .collect();
     let all = [&BUILTINS[..], &["fine", "pinned", "refusing"]].concat();
     assert_eq!(names, all);
+    let tags = row("process-tags");
     assert_eq!(
-        (
-            &row("process-tags")["enabled"],
-            &row("process-tags")["code"]
-        ),
+        (&tags["enabled"], &tags["code"]),
         (&false.into(), &"embedded".into())
     );
     let fine = row("fine");

@@ -167,5 +167,5 @@ fn diff_says_where_a_thread_went_and_where_one_still_stands() {
         "{missing}"
     );
     drop(job);
-    watching.wait(DEADLINE);
+    watching.wait(DEADLINE).success();
 }
