@@ -159,7 +159,7 @@ impl Sinks {
 /// Starts the thread that calls sinks, and the one beside it that loads them.
 fn start(
     entries: Vec<SinkEntry>,
-    mut prepared: Vec<(Plugin<Outlet>, Arc<Queue>)>,
+    prepared: Vec<(Plugin<Outlet>, Arc<Queue>)>,
     compiler: Compiler,
 ) -> wasmtime::Result<Thread> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -175,9 +175,7 @@ fn start(
     let (sender, compiled) = mpsc::unbounded_channel();
     let entries = entries.into_iter().map(|sink| sink.entry).collect();
     let mut loader = Loader::new::<Outlet>(engine, linker, compiler, entries, closing);
-    for (index, loaded) in loader.load_embedded() {
-        prepared[index].0.loaded(loaded);
-    }
+    let embedded = loader.load_embedded();
     std::thread::Builder::new()
         .name("sink-loader".to_owned())
         .spawn(move || load(loader, &asked, &sender))?;
@@ -196,6 +194,9 @@ fn start(
             ending.clone(),
             ticker,
         ));
+    }
+    for (index, loaded) in embedded {
+        _ = commands[index].send(Command::Loaded(loaded));
     }
     let router = Router {
         _closing: closer,

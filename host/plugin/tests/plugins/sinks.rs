@@ -377,7 +377,6 @@ async fn whatever_a_sink_does_snapshots_are_taken_at_once_and_another_sink_has_t
     );
     let expected = [
         ("loop", OutcomeKind::OutOfTime, "no answer within 1s"),
-        ("post", OutcomeKind::Refused, "no answer within 0.9 s"),
         ("refuse", OutcomeKind::Refused, "not this one"),
         ("away", OutcomeKind::Refused, "the other side is away"),
     ];
@@ -390,6 +389,13 @@ async fn whatever_a_sink_does_snapshots_are_taken_at_once_and_another_sink_has_t
             "{what}"
         );
     }
+    // The request has a tenth less time than the call; where both share a busy thread, either may end first.
+    until(|| outcome(&sinks, "post").message.is_some()).await;
+    let message = outcome(&sinks, "post").message.unwrap_or_default();
+    assert!(
+        ["no answer within 0.9 s", "no answer within 1s"].contains(&message.as_str()),
+        "{message}"
+    );
 }
 
 #[tokio::test]
