@@ -217,13 +217,6 @@ impl Outside {
         } else {
             self.secrets.redact_text(&root_cause(&failure))
         };
-        let message = if is_distrusted(&failure) {
-            format!(
-                "{message}; trusted are the certificates of the system, or those in SSL_CERT_FILE"
-            )
-        } else {
-            message
-        };
         error(kind, one_line(&message, limits::KEY_BYTES * 4))
     }
 }
@@ -303,17 +296,6 @@ fn causes<'a>(
 
 fn blocked(error: &reqwest::Error) -> Option<&Blocked> {
     causes(error).find_map(|cause| cause.downcast_ref())
-}
-
-/// Whether the other side has no certificate that is trusted.
-fn is_distrusted(error: &reqwest::Error) -> bool {
-    causes(error).any(|cause| {
-        // What an I/O error is made of is not among its causes.
-        let io = cause.downcast_ref::<std::io::Error>();
-        let inner = io.and_then(|io| io.get_ref()?.downcast_ref::<rustls::Error>());
-        let tls = inner.or_else(|| cause.downcast_ref());
-        matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
-    })
 }
 
 fn root_cause(error: &reqwest::Error) -> String {
