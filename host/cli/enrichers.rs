@@ -60,45 +60,8 @@ pub(crate) fn listed(loaded: &Loaded) -> anyhow::Result<Vec<Listed>> {
     chosen.iter().map(listed).collect()
 }
 
-/// Returns the entry for a component that a command names, `builtin:NAME` or a path: the one of the settings, else one
-/// with the defaults, without any grants.
-pub(crate) fn entry_of(component: &str, loaded: &Loaded) -> anyhow::Result<Entry> {
-    let builtin = component.strip_prefix(BUILTIN);
-    if let Some(name) = builtin {
-        let known = plugin::builtins();
-        anyhow::ensure!(
-            known.contains(&name),
-            "there is no built-in plugin `{name}`; built in: {}",
-            known.join(", ")
-        );
-    }
-    let path = std::path::absolute(component)?;
-    let is_meant = |found: &ComponentSource| match (found, builtin) {
-        (ComponentSource::Builtin(found), Some(name)) => found == name,
-        (ComponentSource::File(found), None) => {
-            std::path::absolute(found).is_ok_and(|found| found == path)
-        }
-        _ => false,
-    };
-    let mut listed = listed(loaded)?.into_iter();
-    if let Some(found) = listed.find(|listed| is_meant(&listed.entry.component)) {
-        return Ok(found.entry);
-    }
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let bare = EnricherEntry::builtin(builtin.unwrap_or(&stem));
-    plugin_entry(
-        &EnricherEntry {
-            wasm: Some(match builtin {
-                Some(_) => component.to_owned(),
-                None => path.display().to_string(),
-            }),
-            ..bare
-        },
-        loaded,
-    )
-}
-
-fn plugin_entry(entry: &EnricherEntry, loaded: &Loaded) -> anyhow::Result<Entry> {
+/// Returns what an entry of the settings stands for.
+pub(crate) fn plugin_entry(entry: &EnricherEntry, loaded: &Loaded) -> anyhow::Result<Entry> {
     let plugins = &loaded.settings.plugins;
     let wasm = entry
         .wasm

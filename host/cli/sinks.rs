@@ -42,6 +42,26 @@ pub(crate) fn sinks(
     Ok((chosen, requests))
 }
 
+/// A sink of the settings, whether it runs or not.
+pub(crate) struct ListedSink {
+    pub(crate) enabled: bool,
+    pub(crate) sink: SinkEntry,
+}
+
+/// Returns all sinks that the settings know of, those that are switched off too.
+pub(crate) fn listed(loaded: &Loaded, enrichers: &[Entry]) -> anyhow::Result<Vec<ListedSink>> {
+    sinks(loaded, enrichers)?; // whether the names of those that run do
+    let (storage, _) = Storage::new();
+    let listed = |entry: &SinkSettings| {
+        let sink = sink(entry, loaded, &storage);
+        Ok(ListedSink {
+            enabled: entry.enabled,
+            sink: sink.with_context(|| format!("[[sink]] `{}`", entry.name))?,
+        })
+    };
+    loaded.settings.sink.iter().map(listed).collect()
+}
+
 /// A sink's name is also the name of its folder in the store.
 fn check_name(name: &str) -> anyhow::Result<()> {
     let is_name = (1..=64).contains(&name.len())
@@ -57,6 +77,14 @@ fn check_name(name: &str) -> anyhow::Result<()> {
 }
 
 fn sink(entry: &SinkSettings, loaded: &Loaded, storage: &Storage) -> anyhow::Result<SinkEntry> {
+    Ok(SinkEntry {
+        entry: plugin_entry(entry, loaded)?,
+        grants: grants(&entry.permissions, loaded, storage)?,
+    })
+}
+
+/// Returns what a sink has in common with every plugin.
+pub(crate) fn plugin_entry(entry: &SinkSettings, loaded: &Loaded) -> anyhow::Result<Entry> {
     let wasm = entry.wasm.clone();
     let wasm = wasm.unwrap_or_else(|| format!("{BUILTIN}{}", entry.name));
     let component = match wasm.strip_prefix(BUILTIN) {
@@ -72,17 +100,14 @@ fn sink(entry: &SinkSettings, loaded: &Loaded, storage: &Storage) -> anyhow::Res
         None => ComponentSource::File(loaded.directory().join(&wasm)),
     };
     let plugins = &loaded.settings.plugins;
-    Ok(SinkEntry {
-        entry: Entry {
-            component,
-            config_json: serde_json::to_string(&config_of(entry.config.as_ref())?)?,
-            deadline: entry.limits.deadline.unwrap_or(DEADLINE).duration(),
-            environment: entry.permissions.environment.clone(),
-            instance: entry.name.clone(),
-            memory_bytes: entry.limits.memory.unwrap_or(plugins.memory).bytes(),
-            sha256: entry.sha256.clone(),
-        },
-        grants: grants(&entry.permissions, loaded, storage)?,
+    Ok(Entry {
+        component,
+        config_json: serde_json::to_string(&config_of(entry.config.as_ref())?)?,
+        deadline: entry.limits.deadline.unwrap_or(DEADLINE).duration(),
+        environment: entry.permissions.environment.clone(),
+        instance: entry.name.clone(),
+        memory_bytes: entry.limits.memory.unwrap_or(plugins.memory).bytes(),
+        sha256: entry.sha256.clone(),
     })
 }
 

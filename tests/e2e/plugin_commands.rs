@@ -3,9 +3,11 @@
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
-use testkit::{DEADLINE, Sandbox, newest_python};
+use testkit::{Answer, DEADLINE, HttpServer, Sandbox, newest_python};
 
-use crate::support::{binary, four_ranks, misbehaving, sandbox, snapshot, stored, wait_for_stored};
+use crate::support::{
+    binary, four_ranks, misbehaving, sandbox, snapshot, stored, testing_sink, wait_for_stored,
+};
 
 const BUILTINS: [&str; 3] = ["torchrun-ranks", "process-tags", "focus-files"];
 
@@ -65,8 +67,41 @@ fn check_tells_what_a_component_is_or_why_it_is_none() {
     let output = sandbox
         .run(["plugin", "check", "builtin:nothing"])
         .exited(2);
-    let expected = "there is no built-in plugin `nothing`; built in: torchrun-ranks, process-tags, focus-files";
+    let expected = "there is no built-in plugin `nothing`; built in: torchrun-ranks, process-tags, focus-files, webhook";
     assert!(output.stderr.contains(expected), "{output}");
+}
+
+#[test]
+fn check_tells_what_a_sink_may_use_and_needs() {
+    let sandbox = sandbox();
+    let hook = sandbox
+        .run(["plugin", "check", "builtin:webhook"])
+        .success();
+    assert!(
+        hook.stdout.starts_with("plugin    webhook 0.1.0\n"),
+        "{hook}"
+    );
+    for words in [
+        "is        a sink, built against taskscope:plugin 0.1.0",
+        "requests to the hosts that are granted",
+        "needs     permissions = { http = [\"https://…\"] }",
+        "settings  ",
+    ] {
+        assert!(hook.stdout.contains(words), "{hook}");
+    }
+    assert!(!hook.stdout.contains("objects in the store"), "{hook}");
+    let guest = testing_sink();
+    let testing = sandbox.run(["plugin", "check", guest.to_str().unwrap()]);
+    let testing = testing.success();
+    for words in [
+        "is        a sink, ",
+        "objects in the store, under its own prefix, where granted",
+        "files, in the directories that are granted",
+        "needs     no permission; it makes requests where `http` grants hosts; it keeps objects where `storage` is \
+         granted; it reads those environment variables of processes that are granted\n",
+    ] {
+        assert!(testing.stdout.contains(words), "{testing}");
+    }
 }
 
 #[test]
@@ -131,6 +166,182 @@ fn list_shows_what_the_settings_load_and_what_is_wrong_with_it() {
     );
     sandbox.write("collector.toml", "");
     sandbox.run(["plugin", "list"]).success();
+}
+
+#[test]
+fn list_shows_sinks_with_all_that_they_are_granted() {
+    let sandbox = sandbox().environment("HOOK_TOKEN", "x");
+    let guest = testing_sink();
+    let guest = guest.display();
+    std::fs::create_dir(sandbox.path("out")).unwrap();
+    sandbox.write(
+        "collector.toml",
+        &format!(
+            "[[sink]]\nname = \"hook\"\nwasm = \"builtin:webhook\"\nconfig = {{ url = \"https://a.example/\" }}\n\
+             permissions = {{ http = [\"a.example\"], secrets = [\"HOOK_TOKEN\", \"NO_SUCH\"] }}\n\
+             [[sink]]\nname = \"all\"\nwasm = \"{guest}\"\nlimits = {{ memory = \"32 MiB\", deadline = \"3s\" }}\n\
+             permissions = {{ environment = [\"RANK\"], storage = true, dirs = [{{ host = \"out\", guest = \"/out\", mode = \"rw\" }}] }}\n\
+             [[sink]]\nname = \"bare\"\nwasm = \"builtin:webhook\"\nconfig = {{ url = \"https://a.example/\" }}\n\
+             [[sink]]\nname = \"other\"\nwasm = \"{}\"\n\
+             [[sink]]\nname = \"off\"\nwasm = \"{guest}\"\nenabled = false\n",
+            misbehaving().display()
+        ),
+    );
+    let output = sandbox.run(["plugin", "list", "--json"]).exited(2);
+    let document: Value = serde_json::from_str(&output.stdout).unwrap();
+    let rows = document["plugins"].as_array().unwrap();
+    let row = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap();
+    assert_eq!(rows.len(), BUILTINS.len() + 5);
+    assert_eq!(row("focus-files")["http"], Value::Null);
+    let hook = row("hook");
+    assert_eq!(
+        (&hook["kind"], &hook["problem"]),
+        (&"sink".into(), &Value::Null)
+    );
+    assert_eq!(
+        (&hook["code"], &hook["plugin"]),
+        (&"embedded".into(), &"webhook".into())
+    );
+    assert_eq!(hook["http"], serde_json::json!(["https://a.example:443"]));
+    let secrets = serde_json::json!([{ "is_set": true, "name": "HOOK_TOKEN" }, { "is_set": false, "name": "NO_SUCH" }]);
+    assert_eq!(hook["secrets"], secrets);
+    assert_eq!(hook["limits"]["deadline_ms"], 10_000);
+    let all = row("all");
+    assert_eq!(
+        (&all["problem"], &all["code"]),
+        (&Value::Null, &"cached".into())
+    );
+    assert_eq!(
+        (&all["storage"], &all["environment"][0]),
+        (&true.into(), &"RANK".into())
+    );
+    assert_eq!(
+        (&all["dirs"][0]["guest"], &all["dirs"][0]["mode"]),
+        (&"/out".into(), &"rw".into())
+    );
+    let limits = serde_json::json!({ "deadline_ms": 3000, "memory_bytes": 32 << 20 });
+    assert_eq!(all["limits"], limits);
+    let missing = "it cannot work without the permission `http = [\"https://…\"]`";
+    assert_eq!(row("bare")["problem"], missing);
+    let wrong = "error: plugin other: it is an enricher, and this entry wants a sink";
+    assert!(output.stderr.contains(wrong), "{output}");
+    assert_eq!(
+        (&row("off")["enabled"], &row("off")["problem"]),
+        (&false.into(), &Value::Null)
+    );
+    let output = sandbox.run(["plugin", "list"]).exited(2);
+    for words in [
+        "https://a.example:443, secret HOOK_TOKEN, secret NO_SUCH (not set)",
+        "RANK, rw ",
+        ", storage",
+        "disabled",
+    ] {
+        assert!(output.stdout.contains(words), "{output}");
+    }
+}
+
+#[test]
+fn an_enricher_without_what_it_needs_is_refused_in_words() {
+    let sandbox = sandbox();
+    let ranks = misbehaving().with_file_name("torchrun_ranks.wasm");
+    sandbox.write(
+        "collector.toml",
+        &format!(
+            "[[enricher]]\nname = \"mine\"\nwasm = \"{}\"\n",
+            ranks.display()
+        ),
+    );
+    let output = sandbox.run(["plugin", "list"]).exited(2);
+    let missing = "error: plugin mine: it cannot work without the permission `environment = [\"RANK\", \"WORLD_SIZE\"]`";
+    assert!(output.stderr.contains(missing), "{output}");
+}
+
+#[test]
+fn a_test_of_a_sink_sends_nothing_and_shows_what_it_would() {
+    let sandbox = sandbox();
+    let server = HttpServer::start(|_, _| Answer::status(200));
+    let (finder, url) = (misbehaving(), server.url());
+    sandbox.write(
+        "collector.toml",
+        &format!(
+            "[[enricher]]\nname = \"finder\"\nwasm = \"{}\"\nconfig = {{ do = \"find\" }}\n",
+            finder.display()
+        ),
+    );
+    let task = ["run", "--interval", "300ms", "--", "sleep", "1"];
+    sandbox.run(task).success();
+    let ids = stored(&sandbox);
+    let has_trouble = |id: &&String| {
+        let findings = &snapshot(&sandbox, id)["findings"];
+        findings.to_string().contains("\"trouble\"")
+    };
+    let (count, troubles) = (ids.len(), ids.iter().filter(has_trouble).count());
+    assert!(troubles > 0);
+    // A run would send; a test does not, though all is granted.
+    sandbox.write(
+        "collector.toml",
+        &format!(
+            "[[sink]]\nname = \"hook\"\nwasm = \"builtin:webhook\"\n\
+             config = {{ url = \"{url}/hook/{{secret:HOOK_TOKEN}}\", kinds = [\"trouble\"] }}\n\
+             permissions = {{ http = [\"{url}\"], secrets = [\"HOOK_TOKEN\"] }}\n"
+        ),
+    );
+    let on = ["plugin", "test", "builtin:webhook", "--on", ".taskscope"];
+    let output = sandbox.run(on).success();
+    let request = format!("  not sent: POST {url}/hook/{{secret:HOOK_TOKEN}} with ");
+    assert_eq!(
+        output.stdout.matches(&request).count(),
+        troubles,
+        "{output}"
+    );
+    for words in ["Refused: nothing is sent in a test", "flush and close  "] {
+        assert!(output.stdout.contains(words), "{output}");
+    }
+    assert!(
+        output.stderr.contains(" not sent, because this is a test"),
+        "{output}"
+    );
+    assert_eq!(server.received(), []);
+
+    // With nothing to tell.
+    let quiet = [&on[..], &["--json", "--setting", "kinds=[\"none\"]"]].concat();
+    let output = sandbox.run(quiet).success();
+    let done: Vec<Value> = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(done.len(), count + 1);
+    assert_eq!(done[0]["outcome"]["outcome"], "ok");
+    assert_eq!(
+        (&done[0]["delivered"], &done[0]["kept_back"]),
+        (&0.into(), &serde_json::json!([]))
+    );
+    assert_eq!(done[count]["snapshot"], Value::Null);
+    let guest = testing_sink();
+    let test = |what: &str| {
+        let setting = format!("do={what}");
+        let guest = guest.to_str().unwrap();
+        sandbox.run([
+            "plugin",
+            "test",
+            guest,
+            "--on",
+            ".taskscope",
+            "--setting",
+            &setting,
+        ])
+    };
+    let taken = test("nothing").success();
+    assert!(
+        taken.stdout.contains("  1 delivered  0 skipped  "),
+        "{taken}"
+    );
+    let crashed = test("trap").exited(1);
+    assert!(
+        crashed.stderr.contains(" was not taken: ")
+            && crashed.stderr.contains("the printer is on fire"),
+        "{crashed}"
+    );
+    assert!(!crashed.stdout.contains("flush and close"), "{crashed}");
+    let stores = test("store").exited(1);
+    assert!(stores.stderr.contains("storage is not granted"), "{stores}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Sinks: the webhook against a real server, and what becomes of snapshots that it does not take.
 
+mod tls;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -12,8 +14,13 @@ const SECRET: &str = "T0k3n/of/this-test";
 
 /// A sandbox with an enricher that finds the same in every snapshot, and a webhook that tells of it to `server`.
 fn hooked(server: &HttpServer, more: &str) -> Sandbox {
+    hooked_to(&server.url(), more)
+}
+
+/// The same for a server at `url`.
+fn hooked_to(url: &str, more: &str) -> Sandbox {
     let sandbox = sandbox().environment("HOOK_TOKEN", SECRET);
-    let (finder, url) = (misbehaving(), server.url());
+    let finder = misbehaving();
     sandbox.write(
         "collector.toml",
         &format!(

@@ -1,6 +1,8 @@
 //! `taskscope plugin`: what a component is, what the settings load, and what a plugin says about stored snapshots.
 
 mod check;
+mod component;
+mod grants;
 mod list;
 mod test;
 mod words;

@@ -84,6 +84,21 @@ pub(crate) struct SinkSettings {
     pub(crate) limits: Limits,
 }
 
+impl SinkSettings {
+    /// Returns the entry of the built-in sink `name` without any settings.
+    pub(crate) fn builtin(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            wasm: None,
+            enabled: true,
+            sha256: None,
+            config: None,
+            permissions: SinkPermissions::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
 /// `[[sink]] permissions`
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]

@@ -5,6 +5,7 @@
 //! its name complete or not at all, and is never changed; it goes when it has not been used for a month, or when all
 //! together are too large.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -12,6 +13,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{
     AtFlags, Mode, OFlags, SealFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, fcntl_add_seals,
@@ -29,6 +31,9 @@ const ABANDONED_SECONDS: i64 = 3600;
 const COMPILED: &str = ".cwasm";
 /// How the name of a file ends that is being written.
 const UNFINISHED: &str = ".new";
+
+/// The directories of which was told why they are not used: enrichers and sinks each open the same one.
+static TOLD: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// The directory, or none.
 #[derive(Debug)]
@@ -67,13 +72,15 @@ impl Cache {
             Ok(directory) => Some(directory),
             // As in a container that is read-only: nothing is wrong, it only takes a moment longer.
             Err(Distrust::Io(error)) => {
-                tracing::info!("Plugins are compiled at each start: {}: {error}.", path.display());
+                if is_news(path) { tracing::info!("Plugins are compiled at each start: {}: {error}.", path.display()); }
                 problem = Some(error.to_string());
                 None
             }
             Err(reason) => {
-                let path = path.display();
-                tracing::warn!("The plugin cache {path} is not used: {reason}. Plugins are compiled at each start.");
+                if is_news(path) {
+                    let path = path.display();
+                    tracing::warn!("The plugin cache {path} is not used: {reason}. Plugins are compiled at each start.");
+                }
                 problem = Some(reason.to_string());
                 None
             }
@@ -194,6 +201,12 @@ pub(crate) fn path_of(file: &File) -> PathBuf {
 
 fn name(key: &str) -> String {
     format!("{key}{COMPILED}")
+}
+
+/// Tells whether nothing was told of `path` so far, and counts it as told.
+fn is_news(path: &Path) -> bool {
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    told.insert(path.to_owned())
 }
 
 fn trusted(path: &Path) -> Result<OwnedFd, Distrust> {

@@ -20,6 +20,7 @@ pub(crate) struct Document {
     pub(crate) snapshot: Arc<Snapshot>,
     /// Once it is finished: what was encoded of it, by how, and for whom.
     encoded: Arc<Mutex<Vec<(Encoding, Grants, Bytes)>>>,
+    size_bytes: OnceLock<u64>,
     stacks: OnceLock<StackTable>,
     threads: OnceLock<ThreadStacks>,
 }
@@ -35,6 +36,20 @@ pub(crate) struct ThreadStack {
     pub(crate) stack: u32,
 }
 
+/// Counts what is written.
+struct Count(u64);
+
+impl std::io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 impl Document {
     pub(crate) fn new(snapshot: Arc<Snapshot>) -> Self {
         Self {
@@ -42,6 +57,7 @@ impl Document {
             added_findings: Vec::new(),
             snapshot,
             encoded: Arc::default(),
+            size_bytes: OnceLock::new(),
             stacks: OnceLock::new(),
             threads: OnceLock::new(),
         }
@@ -58,6 +74,17 @@ impl Document {
     /// All findings so far.
     pub(crate) fn findings(&self) -> impl Iterator<Item = &Finding> {
         self.snapshot.findings.iter().chain(&self.added_findings)
+    }
+
+    /// How long the snapshot is as JSON, bytes, which is about what it takes in memory. Counted once.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        *self.size_bytes.get_or_init(|| {
+            let mut count = Count(0);
+            // It can be written: everything else here is made of that as well.
+            let written = serde_json::to_writer(&mut count, &*self.snapshot);
+            debug_assert!(written.is_ok(), "{written:?}");
+            count.0
+        })
     }
 
     /// The distinct stacks, counted once.
@@ -204,6 +231,13 @@ mod tests {
             "task": { "attempt": 0, "host": "h", "node": "n", "pathspec": "a/b" },
         });
         Document::new(Arc::new(serde_json::from_value(snapshot).unwrap()))
+    }
+
+    #[test]
+    fn its_size_is_that_of_its_json() {
+        let document = document();
+        let text = serde_json::to_string(&*document.snapshot).unwrap();
+        assert_eq!(document.size_bytes(), text.len() as u64);
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod load;
 mod plugin;
 mod plugins;
 mod report;
+mod requires;
 mod sink;
 mod source;
 mod text;
@@ -44,6 +45,6 @@ pub use inspect::{Inspection, Inspector};
 pub use load::CodeState;
 pub use plugins::{Hurry, Plugins};
 pub use sink::{
-    Access, Directory, HttpGrant, ParseGrantError, Reply, Secret, SinkEntry, SinkGrants, Sinks,
-    Storage, StorageError, StorageRequest,
+    Access, Directory, HttpGrant, ParseGrantError, Rehearsal, Rehearsed, Reply, Secret, SinkEntry,
+    SinkGrants, Sinks, Storage, StorageError, StorageRequest,
 };

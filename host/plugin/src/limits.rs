@@ -28,8 +28,10 @@ pub(crate) const STATE_BYTES: usize = 1 << 20;
 pub(crate) const CALLS: u32 = 1_000;
 /// Handles that a guest may hold.
 pub(crate) const HANDLES: usize = 1_024;
-/// Snapshots that may wait for one sink; each may be as large as the task is.
+/// Snapshots that may wait for one sink.
 pub(crate) const QUEUE: usize = 8;
+/// Bytes that they may have together as JSON. One may wait however large it is.
+pub(crate) const QUEUE_BYTES: u64 = 8 << 20;
 /// Requests of one call.
 pub(crate) const REQUESTS: u32 = 64;
 /// Bytes of a URL.

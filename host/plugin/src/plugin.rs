@@ -21,11 +21,11 @@ use crate::entry::{About, Description, Entry};
 use crate::failure::{Failure, Then};
 use crate::guest::Guest;
 use crate::interface::State;
-use crate::limits;
 use crate::load::Loaded;
 use crate::report::Report;
 use crate::sink::Outside;
 use crate::world::Exports;
+use crate::{limits, requires};
 
 /// One entry of the settings and what became of it; an instance of it is of the world `W`.
 pub(crate) struct Plugin<W> {
@@ -238,11 +238,8 @@ impl<W: Exports> Plugin<W> {
             let plugin = base.taskscope_plugin_plugin();
             let said = timed(ticker, deadline, plugin.call_describe(&mut store)).await;
             let said = convert::description(settle(&store, said)?);
-            if let Some(outside) = &self.outside {
-                outside
-                    .check(&said, &self.entry)
-                    .map_err(Failure::settings)?;
-            }
+            requires::check(&said, &self.entry, self.outside.as_deref())
+                .map_err(Failure::settings)?;
             begin_call(&mut store, deadline);
             let context = convert::context(&self.entry, &self.about, resumed);
             let init = timed(ticker, deadline, plugin.call_init(&mut store, &context)).await;

@@ -9,12 +9,14 @@ mod entry;
 mod grant;
 mod outside;
 mod queue;
+mod rehearsal;
 mod secrets;
 mod sinks;
 mod storage;
 
 pub use entry::{Access, Directory, Secret, SinkEntry, SinkGrants};
 pub use grant::{HttpGrant, ParseGrantError};
+pub use rehearsal::{Rehearsal, Rehearsed};
 pub use sinks::Sinks;
 pub use storage::{Reply, Storage, StorageError, StorageRequest};
 

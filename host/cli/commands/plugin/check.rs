@@ -8,9 +8,10 @@ use helper::Register;
 use plugin::{CONTRACT, Inspection, Inspector};
 use serde::Serialize;
 
+use super::component::entry_of;
 use super::words;
 use crate::config::Loaded;
-use crate::enrichers::{compiler, entry_of};
+use crate::enrichers::compiler;
 use crate::outcome::{Outcome, Refusal};
 use crate::page::table;
 use crate::ui;

@@ -3,15 +3,18 @@
 use anyhow::Context;
 use clap::Args;
 use helper::Register;
-use plugin::{About, CodeState, ComponentSource, Entry, Inspection, Inspector, Plugins};
+use plugin::{
+    About, CodeState, ComponentSource, Entry, Inspection, Inspector, Plugins, SinkEntry, Sinks,
+};
 use serde::Serialize;
 
+use super::grants::Grants;
 use crate::config::Loaded;
-use crate::enrichers::{Listed, compiler, listed};
+use crate::enrichers::{compiler, enrichers, listed};
 use crate::outcome::{Outcome, Refusal};
 use crate::page::table;
 use crate::session::LOAD_DEADLINE;
-use crate::ui;
+use crate::{sinks, ui};
 
 /// List the plugins that the settings load, with what each may do and whether it can be used
 ///
@@ -29,8 +32,9 @@ struct Row {
     /// Where its machine code was when this command looked.
     code: Option<CodeState>,
     enabled: bool,
-    environment: Vec<String>,
-    kind: &'static str,
+    #[serde(flatten)]
+    grants: Grants,
+    kind: Kind,
     limits: Limits,
     name: String,
     /// `builtin:NAME` or the path.
@@ -41,6 +45,22 @@ struct Row {
     problem: Option<String>,
     sha256: Option<String>,
     version: Option<String>,
+}
+
+/// What an entry is.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Enricher,
+    Sink,
+}
+
+/// One entry, before anything is known of its component.
+struct Listed {
+    enabled: bool,
+    kind: Kind,
+    /// An enricher has nothing outside.
+    sink: SinkEntry,
 }
 
 #[derive(Serialize)]
@@ -63,9 +83,9 @@ struct Cache {
 }
 
 pub(crate) fn run(args: &ListArgs, loaded: &Loaded) -> anyhow::Result<Outcome> {
-    let listed = listed(loaded).context(Refusal::Settings)?;
+    let listed = all(loaded).context(Refusal::Settings)?;
     let compiler = compiler(loaded, Register::default());
-    let entries = listed.iter().map(|one| one.entry.clone()).collect();
+    let entries = listed.iter().map(|one| one.sink.entry.clone()).collect();
     let inspector = Inspector::new(entries, compiler.clone());
     let mut inspector = inspector.map_err(anyhow::Error::msg)?;
     let mut rows: Vec<Row> = listed
@@ -80,9 +100,14 @@ pub(crate) fn run(args: &ListArgs, loaded: &Loaded) -> anyhow::Result<Outcome> {
     drop(inspector);
     let runs = |row: &Row| row.enabled && row.problem.is_none();
     let sound = listed.into_iter().zip(&rows).filter(|(_, row)| runs(row));
-    let sound = sound.map(|(one, _)| one.entry).collect();
-    for (name, refused) in refused(sound, compiler)? {
-        let row = rows.iter_mut().find(|row| row.name == name);
+    let (sinks, enrichers): (Vec<Listed>, Vec<Listed>) = sound
+        .map(|(one, _)| one)
+        .partition(|one| one.kind == Kind::Sink);
+    let enrichers = enrichers.into_iter().map(|one| one.sink.entry).collect();
+    let sinks = sinks.into_iter().map(|one| one.sink).collect();
+    for (name, refused) in refused(enrichers, sinks, compiler)? {
+        // Of those that are enabled no two have the same name.
+        let row = rows.iter_mut().find(|row| row.enabled && row.name == name);
         row.into_iter()
             .for_each(|row| row.problem = Some(refused.clone()));
     }
@@ -98,9 +123,29 @@ pub(crate) fn run(args: &ListArgs, loaded: &Loaded) -> anyhow::Result<Outcome> {
     Ok(report(&document))
 }
 
-/// Starts `entries` with their settings. Returns those that refuse them, with the reason.
+/// Returns all entries of the settings: the enrichers in their order, then the sinks.
+fn all(loaded: &Loaded) -> anyhow::Result<Vec<Listed>> {
+    let enrichers_only = listed(loaded)?.into_iter().map(|one| Listed {
+        enabled: one.enabled,
+        kind: Kind::Enricher,
+        sink: SinkEntry {
+            entry: one.entry,
+            grants: plugin::SinkGrants::default(),
+        },
+    });
+    let sinks = sinks::listed(loaded, &enrichers(loaded)?)?;
+    let sinks = sinks.into_iter().map(|one| Listed {
+        enabled: one.enabled,
+        kind: Kind::Sink,
+        sink: one.sink,
+    });
+    Ok(enrichers_only.chain(sinks).collect())
+}
+
+/// Starts plugins with their settings; a sink is not opened. Returns those that refuse them, with the reason.
 fn refused(
-    entries: Vec<Entry>,
+    enrichers: Vec<Entry>,
+    sinks: Vec<SinkEntry>,
     compiler: plugin::Compiler,
 ) -> anyhow::Result<Vec<(String, String)>> {
     let about = About {
@@ -111,21 +156,24 @@ fn refused(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let mut plugins = Plugins::load(entries, about, compiler);
-    let ready = runtime.block_on(plugins.ready(LOAD_DEADLINE)).into_iter();
+    let mut plugins = Plugins::load(enrichers, about.clone(), compiler.clone());
+    let sinks = Sinks::load(sinks, about, compiler);
+    let mut ready = runtime.block_on(plugins.ready(LOAD_DEADLINE));
+    ready.extend(runtime.block_on(sinks.ready(LOAD_DEADLINE)));
     Ok(ready
+        .into_iter()
         .filter_map(|(name, result)| Some((name, result.err()?)))
         .collect())
 }
 
 fn row(listed: &Listed, found: Inspection) -> Row {
-    let entry = &listed.entry;
+    let entry = &listed.sink.entry;
     let said = found.description;
     Row {
         code: found.code,
         enabled: listed.enabled,
-        environment: entry.environment.clone(),
-        kind: "enricher",
+        grants: Grants::of(&listed.sink, listed.kind == Kind::Sink),
+        kind: listed.kind,
         limits: Limits {
             deadline_ms: entry.deadline.as_millis(),
             memory_bytes: entry.memory_bytes,
@@ -146,7 +194,7 @@ fn row(listed: &Listed, found: Inspection) -> Row {
 fn page(document: &Document) -> String {
     let dash = || "-".to_owned();
     let heads = [
-        "NAME", "KIND", "VERSION", "FROM", "SHA-256", "MAY SEE", "MEMORY", "DEADLINE", "CODE",
+        "NAME", "KIND", "VERSION", "FROM", "SHA-256", "GRANTS", "MEMORY", "DEADLINE", "CODE",
         "STATE",
     ];
     let mut lines = vec![heads.map(str::to_owned)];
@@ -166,7 +214,10 @@ fn page(document: &Document) -> String {
         };
         [
             row.name.clone(),
-            row.kind.to_owned(),
+            match row.kind {
+                Kind::Enricher => "enricher".to_owned(),
+                Kind::Sink => "sink".to_owned(),
+            },
             row.version.clone().unwrap_or_else(dash),
             row.origin.clone(),
             if row.pinned {
@@ -174,7 +225,7 @@ fn page(document: &Document) -> String {
             } else {
                 sha256
             },
-            may_see(&row.environment),
+            row.grants.words(),
             table::bytes(row.limits.memory_bytes),
             format!("{} ms", row.limits.deadline_ms),
             code.to_owned(),
@@ -190,15 +241,6 @@ fn page(document: &Document) -> String {
         }
     };
     table::align(&lines) + &format!("\ncompiled plugins are kept {kept}\n")
-}
-
-/// The environment that is granted, in a few words.
-fn may_see(environment: &[String]) -> String {
-    match environment {
-        [] => "no environment".to_owned(),
-        [all] if all == "*" => "all captured environment".to_owned(),
-        names => names.join(" "),
-    }
 }
 
 /// Says what is wrong, and returns how the command ends.

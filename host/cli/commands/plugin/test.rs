@@ -1,5 +1,6 @@
 //! `taskscope plugin test`
 
+mod rehearse;
 mod replay;
 mod sources;
 
@@ -8,13 +9,14 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 use helper::Register;
-use model::{OutcomeKind, Target};
-use plugin::{About, Entry, Plugins};
+use model::{OutcomeKind, Target, Task};
+use plugin::{About, Entry, Inspector, Plugins, World};
 
 use self::replay::{Answer, Recorded};
 use self::sources::Sources;
+use super::component::entry_of;
 use crate::config::Loaded;
-use crate::enrichers::{compiler, entry_of};
+use crate::enrichers::compiler;
 use crate::outcome::{Outcome, Refusal};
 use crate::page::{table, text};
 use crate::ui;
@@ -27,6 +29,9 @@ const PATIENCE: Duration = Duration::from_mins(10);
 /// One instance sees all snapshots in their order, as in a run, and what earlier plugins of that run said. Where the run
 /// had the plugin too, it is told whether it said the same. Settings, permissions and limits are those of its entry in
 /// the settings file, where it has one. Exit code 1 where a call gives no answer.
+///
+/// A sink is opened, given each snapshot, flushed and closed, and nothing goes out: the requests that it would have made
+/// are printed and answered `denied`, and there is no storage and no directory.
 #[derive(Args, Debug)]
 pub(crate) struct TestArgs {
     /// A file, or builtin:NAME
@@ -71,6 +76,9 @@ pub(crate) fn run(args: &TestArgs, loaded: &Loaded) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    if is_sink(&entry, loaded)? {
+        return runtime.block_on(rehearse::run(args, &entry, loaded));
+    }
     runtime.block_on(async {
         let task = args.task.as_deref();
         let mut sources = Sources::open(&args.on, task, args.node.as_deref(), loaded).await?;
@@ -78,13 +86,8 @@ pub(crate) fn run(args: &TestArgs, loaded: &Loaded) -> anyhow::Result<Outcome> {
         let mut plugins = None;
         while let Some(snapshot) = sources.next().await? {
             let plugins = plugins.get_or_insert_with(|| {
-                let about = About {
-                    task: snapshot.task.pathspec.to_string(),
-                    node: snapshot.task.node.clone(),
-                    host_version: env!("CARGO_PKG_VERSION").to_owned(),
-                };
                 let compiler = compiler(loaded, Register::default());
-                Plugins::load(vec![entry.clone()], about, compiler)
+                Plugins::load(vec![entry.clone()], about(&snapshot.task), compiler)
             });
             let answer = replay::replay(plugins, &entry.instance, snapshot, PATIENCE).await?;
             let is_over = answer.ends_the_test();
@@ -101,6 +104,23 @@ pub(crate) fn run(args: &TestArgs, loaded: &Loaded) -> anyhow::Result<Outcome> {
         }
         conclude(&answers)
     })
+}
+
+/// Whether the component of `entry` is a sink; of one that cannot be used it is said later.
+fn is_sink(entry: &Entry, loaded: &Loaded) -> anyhow::Result<bool> {
+    let compiler = compiler(loaded, Register::default());
+    let inspector = Inspector::new(vec![entry.clone()], compiler);
+    let found = inspector.map_err(anyhow::Error::msg)?.inspect(0);
+    Ok(found.contract.is_some_and(|it| it.world == World::Sink))
+}
+
+/// What the plugin is told about where it runs: it is as in the run.
+fn about(task: &Task) -> About {
+    About {
+        task: task.pathspec.to_string(),
+        node: task.node.clone(),
+        host_version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
 }
 
 /// Lays the options over the entry of the settings.

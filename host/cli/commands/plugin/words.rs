@@ -1,13 +1,16 @@
 //! What a component imports and needs, in words.
 
-use plugin::{Contract, Description};
+use plugin::{Contract, Description, World};
 
 /// Returns what a component may use: one line for each kind of thing.
 pub(super) fn imports(contract: &Contract) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for import in &contract.imports {
         let name = import.name.split('@').next().unwrap_or_default();
-        let Some(words) = words(name) else {
+        if name.starts_with("taskscope:plugin/") && import.functions.is_empty() {
+            continue; // it needs the types alone
+        }
+        let Some(words) = words(name, contract.world) else {
             continue;
         };
         let line = match name {
@@ -27,7 +30,7 @@ pub(super) fn imports(contract: &Contract) -> Vec<String> {
 }
 
 /// What an interface is for. Types and streams stand for nothing by themselves.
-fn words(interface: &str) -> Option<&'static str> {
+fn words(interface: &str, world: World) -> Option<&'static str> {
     Some(match interface {
         "taskscope:plugin/snapshot" => "the snapshot",
         "taskscope:plugin/log" => "lines in the collector's log",
@@ -38,7 +41,10 @@ fn words(interface: &str) -> Option<&'static str> {
         name if name.starts_with("wasi:io/") => return None,
         name if name.starts_with("wasi:clocks/") => "clocks",
         name if name.starts_with("wasi:random/") => "random numbers",
-        name if name.starts_with("wasi:filesystem/") => "files, of which there are none",
+        name if name.starts_with("wasi:filesystem/") => match world {
+            World::Enricher => "files, of which there are none",
+            World::Sink => "files, in the directories that are granted",
+        },
         name if name.starts_with("wasi:sockets/") => "network addresses, every one refused",
         name if name.starts_with("wasi:cli/std") => "its output, which is kept for when it crashes",
         "wasi:cli/environment" => "arguments and an environment, both empty",
@@ -59,12 +65,24 @@ pub(super) fn grants(said: &Description, contract: &Contract) -> String {
                 && import.functions.iter().any(|name| name == function)
         })
     };
-    if calls("taskscope:plugin/snapshot@", "environment") {
-        "no permission; it reads those environment variables of processes that are granted"
-            .to_owned()
-    } else {
-        "no permission".to_owned()
-    }
+    let environment = "it reads those environment variables of processes that are granted";
+    let uses = [
+        (
+            calls("taskscope:plugin/http@", "send"),
+            "it makes requests where `http` grants hosts",
+        ),
+        (
+            calls("taskscope:plugin/storage@", "put"),
+            "it keeps objects where `storage` is granted",
+        ),
+        (
+            calls("taskscope:plugin/snapshot@", "environment"),
+            environment,
+        ),
+    ];
+    let uses = uses.iter().filter(|(is_used, _)| *is_used);
+    let words: Vec<&str> = uses.map(|&(_, words)| words).collect();
+    [&["no permission"][..], &words].concat().join("; ")
 }
 
 /// Returns the names of the settings that a JSON Schema describes.

@@ -110,36 +110,27 @@ impl Plugin<Outlet> {
         }
     }
 
-    /// Lets out what is kept back, and says good-bye. What goes wrong here is said in the log alone.
-    pub(crate) async fn close(&mut self, ticker: &Ticker, most: Duration) {
+    /// Lets out what is kept back, and says good-bye. Returns why it did not flush; what goes wrong later is in the log.
+    pub(crate) async fn close(&mut self, ticker: &Ticker, most: Duration) -> Result<(), Failure> {
         let deadline = self.entry.deadline.min(most / 2);
         let Some(Running { store, world, .. }) = &mut self.running else {
-            return;
+            return Ok(());
         };
         if !world.is_open {
-            return;
+            return Ok(());
         }
-        let plugin = &self.entry.instance;
         let deliver = world.exports.taskscope_plugin_deliver();
         begin_call(store, deadline);
         let called = timed(ticker, deadline, deliver.call_flush(&mut *store)).await;
-        let failure = match settle(store, called) {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(Failure::refused(&error)),
-            Err(failure) => {
-                tracing::warn!("Sink {plugin} did not flush: {}.", failure.message);
-                return;
-            }
-        };
-        if let Some(failure) = failure {
-            tracing::warn!("Sink {plugin} did not flush: {}.", failure.message);
-        }
+        let flushed = settle(store, called)?.map_err(|error| Failure::refused(&error));
         begin_call(store, deadline);
         let close = deliver.call_close(&mut *store, CloseReason::TaskExit);
         let closed = timed(ticker, deadline, close).await;
         if let Err(failure) = settle(store, closed) {
+            let plugin = &self.entry.instance;
             tracing::debug!(%plugin, reason = failure.message, "A sink did not close.");
         }
+        flushed
     }
 
     /// Whether it can be called, but for a rest.
@@ -179,14 +170,20 @@ impl Plugin<Outlet> {
 
     /// Returns how it is after a call that began at `begun`; tells of it where it is news.
     pub(crate) fn tried(&mut self, written: &Written, begun: Instant) -> PluginOutcome {
+        let mut outcome = self.judged(written, begun);
+        self.report.tell(&outcome);
+        self.add_stale(&mut outcome);
+        outcome
+    }
+
+    /// Returns how it is after a call that began at `begun`.
+    pub(crate) fn judged(&self, written: &Written, begun: Instant) -> PluginOutcome {
         let mut outcome = self.outcome(OutcomeKind::Ok);
         self.measure(&mut outcome, begun);
         if let Some(failure) = written.failure() {
             outcome.outcome = failure.kind;
             outcome.message = Some(failure.message.clone());
         }
-        self.report.tell(&outcome);
-        self.add_stale(&mut outcome);
         outcome
     }
 

@@ -206,7 +206,10 @@ impl Delivery {
             };
             self.deliver(parcel, most).await;
         }
-        self.plugin.close(&self.ticker, left()).await;
+        if let Err(failure) = self.plugin.close(&self.ticker, left()).await {
+            let plugin = self.plugin.instance();
+            tracing::warn!("Sink {plugin} did not flush: {}.", failure.message);
+        }
     }
 }
 

@@ -1,14 +1,16 @@
 //! What one sink may do outside: its grants, and the client that its requests share.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use reqwest::Client;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 
+use super::client::{Asked, Filled};
 use super::grant::HttpGrant;
 use super::secrets::Secrets;
 use super::{Access, Directory, SinkGrants, Storage};
-use crate::entry::{Description, Entry};
+use crate::limits;
+use crate::text::one_line;
 
 /// The grants of one sink; its instances share it.
 pub(crate) struct Outside {
@@ -16,6 +18,8 @@ pub(crate) struct Outside {
     pub(super) client: OnceLock<Result<Client, String>>,
     directories: Vec<Directory>,
     pub(super) http: Arc<[HttpGrant]>,
+    /// In a rehearsal, the requests that were not sent.
+    kept_back: Option<Mutex<Vec<String>>>,
     pub(super) secrets: Secrets,
     pub(crate) storage: Option<Storage>,
 }
@@ -26,9 +30,41 @@ impl Outside {
             client: OnceLock::new(),
             directories: grants.directories,
             http: grants.http.into(),
+            kept_back: None,
             secrets: Secrets::new(grants.secrets),
             storage: grants.storage,
         }
+    }
+
+    /// Returns an outside where nothing is, but whatever a plugin `requires` counts as granted.
+    pub(super) fn rehearsal() -> Self {
+        Self {
+            kept_back: Some(Mutex::default()),
+            ..Self::new(SinkGrants::default())
+        }
+    }
+
+    /// In a rehearsal, takes note of a request, of which secrets are not filled in. Returns whether it is one.
+    pub(super) fn keep_back(&self, asked: &Asked) -> bool {
+        let Some(kept_back) = &self.kept_back else {
+            return false;
+        };
+        let (Filled::Text(url) | Filled::Template(url)) = &asked.url;
+        let url = one_line(url, limits::TEXT_BYTES);
+        let size_bytes = asked.body.as_ref().map_or(0, bytes::Bytes::len);
+        let told = format!("{} {url} with {size_bytes} bytes", asked.method);
+        let mut kept_back = kept_back.lock().unwrap_or_else(PoisonError::into_inner);
+        kept_back.push(told);
+        true
+    }
+
+    /// Returns the requests that were kept back since it was asked last.
+    pub(super) fn take_kept_back(&self) -> Vec<String> {
+        let kept_back = self.kept_back.as_ref();
+        let kept_back = kept_back.map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner));
+        kept_back
+            .map(|mut kept| std::mem::take(&mut *kept))
+            .unwrap_or_default()
     }
 
     /// Lets a guest see its directories.
@@ -50,25 +86,17 @@ impl Outside {
         Ok(())
     }
 
-    /// Returns what is missing of what a plugin says it cannot work without. What is granted under the same name counts
-    /// as enough: which host it is, is between the plugin and the settings.
-    pub(crate) fn check(&self, said: &Description, entry: &Entry) -> Result<(), String> {
-        let missing = |required: &&String| {
-            let name = required.split(['=', ' ']).next().unwrap_or_default();
-            match name {
-                "dirs" => self.directories.is_empty(),
-                "environment" => entry.environment.is_empty(),
-                "http" => self.http.is_empty(),
-                "secrets" => self.secrets.is_empty(),
-                "storage" => self.storage.is_none(),
-                _ => true,
-            }
-        };
-        match said.requires.iter().find(missing) {
-            Some(required) => Err(format!(
-                "it cannot work without the permission `{required}`"
-            )),
-            None => Ok(()),
+    /// Whether something is granted under the name `permission`.
+    pub(crate) fn grants(&self, permission: &str) -> bool {
+        if self.kept_back.is_some() {
+            return ["dirs", "http", "secrets", "storage"].contains(&permission);
+        }
+        match permission {
+            "dirs" => !self.directories.is_empty(),
+            "http" => !self.http.is_empty(),
+            "secrets" => !self.secrets.is_empty(),
+            "storage" => self.storage.is_some(),
+            _ => false,
         }
     }
 }

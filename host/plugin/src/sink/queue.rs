@@ -48,10 +48,10 @@ impl Queue {
         }
     }
 
-    /// Takes a snapshot in; the oldest one goes where there is no room.
+    /// Takes a snapshot in; the oldest go where there is no room.
     pub(crate) fn push(&self, document: Arc<Document>) {
         let mut content = self.content();
-        if content.waiting.len() >= limits::QUEUE {
+        while !content.has_room_for(&document) {
             content.waiting.pop_front();
             content.drop_one("its queue is full");
         }
@@ -88,10 +88,10 @@ impl Queue {
     pub(crate) fn put_back(&self, parcel: Parcel) {
         let mut content = self.content();
         content.under_way = false;
-        if content.waiting.len() >= limits::QUEUE {
-            content.drop_one("its queue is full");
-        } else {
+        if content.has_room_for(&parcel.document) {
             content.waiting.push_front(parcel);
+        } else {
+            content.drop_one("its queue is full");
         }
     }
 
@@ -141,6 +141,16 @@ impl Queue {
 }
 
 impl Content {
+    /// Whether another snapshot may wait. One may always; no size is counted for a sink that keeps up.
+    fn has_room_for(&self, document: &Document) -> bool {
+        if self.waiting.is_empty() {
+            return true;
+        }
+        let waiting = self.waiting.iter().map(|parcel| &*parcel.document);
+        let size_bytes: u64 = waiting.chain([document]).map(Document::size_bytes).sum();
+        self.waiting.len() < limits::QUEUE && size_bytes <= limits::QUEUE_BYTES
+    }
+
     fn drop_one(&mut self, reason: &str) {
         self.tally.dropped += 1;
         let message = match (&self.outcome.message, self.outcome.outcome) {
@@ -151,5 +161,80 @@ impl Content {
             _ => reason.to_owned(),
         };
         self.tally.last_dropped = Some(message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Snapshot;
+    use serde_json::json;
+
+    /// A snapshot that is a little longer than `mebibytes` as JSON.
+    fn document(mebibytes: usize) -> Arc<Document> {
+        let time = "2026-11-30T01:33:20.000000Z";
+        let snapshot = json!({
+            "capture": {
+                "completed_at": time, "duration_ms": 1.5, "id": "20261130T013320.000000Z-000007", "sequence": 7,
+                "started_at": time,
+            },
+            "cgroup": { "files": {}, "version": 2 },
+            "collector_version": "0.1.0",
+            "filesystem": { "shared_memory": { "available": false, "path": "/dev/shm" } },
+            "focus_files": ["x".repeat(mebibytes << 20)],
+            "ipc": { "endpoints": [] },
+            "processes": [],
+            "schema_version": "1.1",
+            "task": { "attempt": 0, "host": "h", "node": "n", "pathspec": "a/b" },
+        });
+        let snapshot: Snapshot = serde_json::from_value(snapshot).unwrap();
+        Arc::new(Document::new(Arc::new(snapshot)))
+    }
+
+    fn queue() -> Queue {
+        Queue::new(PluginOutcome {
+            annotations: 0,
+            duration_us: None,
+            findings: 0,
+            instance: "hook".to_owned(),
+            memory_bytes: None,
+            message: None,
+            outcome: OutcomeKind::Ok,
+            sink: None,
+            version: None,
+        })
+    }
+
+    fn counts(queue: &Queue) -> (u32, u64) {
+        let tally = queue.outcome().sink.unwrap();
+        (tally.queued, tally.dropped)
+    }
+
+    #[test]
+    fn small_snapshots_wait_by_number_and_large_ones_by_size() {
+        let small = queue();
+        (0..10).for_each(|_| small.push(document(0)));
+        assert_eq!(counts(&small), (8, 2));
+        let large = queue();
+        (0..5).for_each(|_| large.push(document(3)));
+        assert_eq!(counts(&large), (2, 3));
+        // One that makes all others go, and waits however large it is.
+        large.push(document(9));
+        assert_eq!(counts(&large), (1, 5));
+        let reason = large.outcome().sink.unwrap().last_dropped;
+        assert_eq!(reason.as_deref(), Some("its queue is full"));
+    }
+
+    #[test]
+    fn what_is_to_be_tried_again_goes_where_there_is_no_room() {
+        let queue = queue();
+        queue.push(document(9));
+        let parcel = queue.take().unwrap();
+        queue.put_back(parcel);
+        assert_eq!(counts(&queue), (1, 0));
+        let parcel = queue.take().unwrap();
+        queue.push(document(3));
+        queue.put_back(parcel);
+        assert_eq!(counts(&queue), (1, 1));
     }
 }

@@ -16,7 +16,7 @@ use testkit::{Answer, HttpServer};
 use tokio::sync::mpsc;
 
 use crate::reload::{put, variant_of};
-use crate::{PATIENCE, about, compiler, machine, ranks};
+use crate::{PATIENCE, about, assert_only_added, compiler, machine, ranks, said};
 
 const SECRET: &str = "s3cr3t-of-this-test";
 
@@ -396,6 +396,49 @@ async fn whatever_a_sink_does_snapshots_are_taken_at_once_and_another_sink_has_t
         ["no answer within 0.9 s", "no answer within 1s"].contains(&message.as_str()),
         "{message}"
     );
+}
+
+#[tokio::test]
+async fn beside_hostile_sinks_a_snapshot_is_byte_for_byte_what_it_is_without() {
+    let doing = |what: &str| {
+        let mut odd = sink(what, &json!({ "do": what }), SinkGrants::default());
+        odd.entry.deadline = Duration::from_secs(1);
+        odd
+    };
+    let odd = ["loop", "trap", "refuse", "away", "store"];
+    let sinks = loaded(odd.iter().map(|what| doing(what)).collect()).await;
+    let mut enrichers = crate::load(vec![ranks(), crate::guest("find")]);
+    enrichers.ready(PATIENCE).await;
+    let before = machine::snapshot(2);
+    let alone = enrichers.enrich(before.clone(), PATIENCE).await;
+    for _ in 0..3 {
+        // As the collector does: what is told of sinks goes in before the snapshot goes to them.
+        let mut beside = enrichers.enrich(before.clone(), PATIENCE).await;
+        let outcomes = sinks.outcomes();
+        assert_eq!(outcomes.len(), odd.len());
+        beside.plugins.extend(outcomes);
+        sinks.offer(beside.clone());
+        assert_only_added(&beside, &before);
+        assert_eq!(
+            (&beside.annotations, &beside.findings),
+            (&alone.annotations, &alone.findings)
+        );
+        assert_eq!(
+            said(&beside, "rank"),
+            [(200, "0".to_owned()), (201, "1".to_owned())]
+        );
+    }
+    let expected = [
+        ("loop", OutcomeKind::OutOfTime),
+        ("trap", OutcomeKind::Trapped),
+        ("refuse", OutcomeKind::Refused),
+        ("away", OutcomeKind::Refused),
+        ("store", OutcomeKind::Refused),
+    ];
+    for (what, kind) in expected {
+        until(|| outcome(&sinks, what).message.is_some()).await;
+        assert_eq!(outcome(&sinks, what).outcome, kind, "{what}");
+    }
 }
 
 #[tokio::test]
