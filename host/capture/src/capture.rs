@@ -134,6 +134,7 @@ pub fn capture(
     machine_facts::put_gpus(&mut snapshot, gpus, &mut gaps);
     snapshot.gaps.extend(gaps.finish());
     complete(&mut snapshot, machine, targets);
+    Redactor::new(&options.redact).paths(&mut snapshot);
     snapshot
 }
 
