@@ -8,6 +8,7 @@ use crate::commands::{
     attach, config, debug, diff, doctor, list, plugin, plugin_compile, run, show, snapshot, spool,
 };
 use crate::config::{ScopeChoice, Span};
+use crate::root::Wanted;
 use crate::ui::ColorChoice;
 
 /// Wrap a task, watch every process of it, and read back what was seen
@@ -107,6 +108,24 @@ pub(crate) struct StoredArgs {
     /// The task's path [default: the newest]
     #[arg(long, value_name = "PATH")]
     pub(crate) task: Option<String>,
+
+    /// Which attempt at it [default: the newest, and any for a snapshot's id]
+    #[arg(long, value_name = "N")]
+    pub(crate) attempt: Option<u32>,
+
+    /// Which node [default: the first]
+    #[arg(long, value_name = "NODE")]
+    pub(crate) node: Option<String>,
+}
+
+impl StoredArgs {
+    pub(crate) fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            attempt: self.attempt,
+            node: self.node.as_deref(),
+            task: self.task.as_deref(),
+        }
+    }
 }
 
 impl Arguments {

@@ -77,23 +77,62 @@ pub(crate) struct Chosen {
     pub(crate) other_nodes: Vec<String>,
 }
 
-/// Returns the snapshot that `task`, `node` and `at` name: by default the newest of the newest task.
-pub(crate) async fn choose(
-    store: &Store,
-    location: &Location,
-    task: Option<&str>,
-    node: Option<&str>,
-    at: At,
-) -> anyhow::Result<Chosen> {
-    let (place, other_nodes) = node_of(store, location, task, node).await?;
-    Ok(Chosen {
-        other_nodes,
-        ..find(store, &place, at).await?
-    })
+/// What a command says of the task, attempt and node that it means.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) attempt: Option<u32>,
+    pub(crate) node: Option<&'a str>,
+    pub(crate) task: Option<&'a str>,
+}
+
+/// One task, with those of its attempts in which snapshots are looked for.
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
+    /// Never empty, the newest first.
+    attempts: Vec<u32>,
+    node: Option<&'a str>,
+    task: TaskPath,
+}
+
+impl Source<'_> {
+    /// Returns the snapshot that `at` names: an id in any of the attempts, everything else in the newest.
+    pub(crate) async fn find(&self, store: &Store, at: At) -> anyhow::Result<Chosen> {
+        let mut attempt = self.attempts[0];
+        if let (At::Id(id), true) = (at, self.attempts.len() > 1) {
+            for &candidate in &self.attempts {
+                // An attempt without the node is no reason to stop.
+                let Ok((place, _)) = self.place(store, candidate).await else {
+                    continue;
+                };
+                if store.has(&Key { place, id }).await? {
+                    attempt = candidate;
+                    break;
+                }
+            }
+        }
+        let (place, other_nodes) = self.place(store, attempt).await?;
+        Ok(Chosen {
+            other_nodes,
+            ..find(store, &place, at).await?
+        })
+    }
+
+    /// Returns the place of the node in an attempt, by default of the first, and the other nodes.
+    async fn place(&self, store: &Store, attempt: u32) -> anyhow::Result<(Place, Vec<String>)> {
+        let mut nodes = store.nodes(&self.task, attempt).await?;
+        let node = pick_node(&nodes, self.node, &self.task)?;
+        nodes.retain(|other| *other != node);
+        let place = Place {
+            task: self.task.clone(),
+            attempt,
+            node,
+        };
+        Ok((place, nodes))
+    }
 }
 
 /// Returns the snapshot at `place` that `at` names.
-pub(crate) async fn find(store: &Store, place: &Place, at: At) -> anyhow::Result<Chosen> {
+async fn find(store: &Store, place: &Place, at: At) -> anyhow::Result<Chosen> {
     let mut history = store.history(place, since(at)).await?;
     let mut position = position(&history.entries, at);
     // One that no index lists, or of a time when the clock was wrong.
@@ -119,24 +158,23 @@ pub(crate) async fn find(store: &Store, place: &Place, at: At) -> anyhow::Result
     })
 }
 
-/// Returns the place of the node that `task` and `node` name, and the other nodes of its attempt: by default the first
-/// node in the last attempt at the newest task.
-pub(crate) async fn node_of(
+/// Returns the task that is wanted, by default the newest, with its attempts or the one that is wanted.
+pub(crate) async fn source<'a>(
     store: &Store,
     location: &Location,
-    task: Option<&str>,
-    node: Option<&str>,
-) -> anyhow::Result<(Place, Vec<String>)> {
-    let wanted = task
+    wanted: Wanted<'a>,
+) -> anyhow::Result<Source<'a>> {
+    let path = wanted
+        .task
         .map(str::parse::<TaskPath>)
         .transpose()
         .context(Refusal::Settings)?;
     let mut tasks = tasks(store, location).await?;
-    if let Some(path) = &wanted {
+    if let Some(path) = &path {
         tasks.retain(|(task, _)| task == path);
     }
     let Some((mut task, mut attempts)) = tasks.first().cloned() else {
-        match wanted {
+        match path {
             Some(path) => {
                 bail!("{location} holds no task `{path}`; `taskscope list` shows what it holds")
             }
@@ -148,16 +186,21 @@ pub(crate) async fn node_of(
         let newest = newest.context("the tasks are gone")?;
         (task, attempts) = (newest.task, newest.attempts);
     }
-    let attempt = *attempts.last().context("the task has no attempt")?;
-    let mut nodes = store.nodes(&task, attempt).await?;
-    let node = pick_node(&nodes, node, &task)?;
-    nodes.retain(|other| *other != node);
-    let place = Place {
+    if let Some(attempt) = wanted.attempt {
+        if !attempts.contains(&attempt) {
+            let known: Vec<String> = attempts.iter().map(u32::to_string).collect();
+            let known = known.join(", ");
+            bail!("task `{task}` has no attempt {attempt}; it has {known}");
+        }
+        attempts = vec![attempt];
+    }
+    attempts.reverse();
+    attempts.first().context("the task has no attempt")?;
+    Ok(Source {
+        attempts,
+        node: wanted.node,
         task,
-        attempt,
-        node,
-    };
-    Ok((place, nodes))
+    })
 }
 
 /// Returns every task of `store` with its attempts, by path.

@@ -79,7 +79,10 @@ fn without_rights_every_loss_has_its_line() {
 fn a_store_is_tried_and_left_as_it_was() {
     let sandbox = sandbox();
     let output = sandbox.run(["doctor", "--store", "kept"]);
-    assert!(output.stdout.contains("holds    store"), "{output}");
+    for operation in ["", " write", " list", " read", " delete"] {
+        let line = format!("holds    store{operation} ");
+        assert!(output.stdout.contains(&line), "{line}: {output}");
+    }
     assert!(
         sandbox
             .run(["list", "kept", "--json"])
@@ -90,7 +93,26 @@ fn a_store_is_tried_and_left_as_it_was() {
     sandbox.write("file", "");
     let output = sandbox.run(["doctor", "--store", "file/below"]);
     let output = output.exited(3);
-    assert!(output.stdout.contains("lost     store"), "{output}");
+    for line in [
+        "lost     store ",
+        "lost     store write ",
+        "unknown  store delete ",
+    ] {
+        assert!(output.stdout.contains(line), "{line}: {output}");
+    }
+    let output = sandbox
+        .run(["doctor", "--store", "/proc/kept", "--json"])
+        .exited(3);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    let write = &report["store"][0];
+    assert_eq!(
+        (&write["operation"], &write["state"]),
+        (&"write".into(), &"lost".into())
+    );
+    assert!(
+        write["detail"].as_str().unwrap().contains("/proc/kept"),
+        "{write}"
+    );
 }
 
 #[test]

@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 
 use testkit::{DEADLINE, PythonJob, newest_python, process_exists, wait_until};
 
-use crate::support::{sandbox, wait_for_snapshot, wait_for_stored};
+use crate::support::{repetitions, sandbox, wait_for_snapshot, wait_for_stored};
 
-/// How often what depends on the instant is tried; this variable says otherwise.
+/// How often what depends on the instant is tried; a variable says otherwise.
 const REPETITIONS: u64 = 20;
-const REPETITIONS_VARIABLE: &str = "TASKSCOPE_REPEAT";
 
 /// Threads that wait, one that comes and goes, and a main thread that works.
 const JOB: &str = "
@@ -23,15 +22,6 @@ while True:
     short.start()
     short.join()
 ";
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "how patient a run of the tests is to be is said in its environment"
-)]
-fn repetitions() -> u64 {
-    let wanted = std::env::var(REPETITIONS_VARIABLE).ok();
-    wanted.map_or(REPETITIONS, |text| text.parse().unwrap())
-}
 
 fn tasks(pid: i32) -> Vec<i32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
@@ -96,7 +86,7 @@ fn children(pid: i32) -> Vec<i32> {
 fn a_collector_that_is_killed_at_any_instant_leaves_the_task_running() {
     let job = PythonJob::new(newest_python(), JOB).start();
     let pid = job.pid().to_string();
-    for repetition in 0..repetitions() {
+    for repetition in 0..repetitions(REPETITIONS) {
         let sandbox = sandbox();
         let collector = sandbox.spawn(["attach", "--pid", &pid, "--interval", "100ms"]);
         // Spread over start, first capture and several more; the same from run to run.

@@ -1,13 +1,15 @@
 //! What is stored: private, without secrets, and told apart by `diff`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testkit::{DEADLINE, PythonJob, newest_python, wait_until};
+use testkit::{DEADLINE, PythonJob, Sandbox, newest_python, wait_until};
 
-use crate::support::{sandbox, stored, wait_for_stored};
+use crate::support::{repetitions, sandbox, snapshot, stored, wait_for_stored};
 
 /// Everything below `directory`, itself included.
 fn below(directory: &Path) -> Vec<PathBuf> {
@@ -57,12 +59,15 @@ fn secrets_are_nowhere_in_the_store_and_what_was_replaced_is_listed() {
         .environment("MY_SECRET_ENV", "planted-outside-4711")
         .environment("TORCH_API_TOKEN", "planted-inside-4711")
         .environment("RANK", "3");
+    // And in the paths of the working directory and of an open file.
+    let task = "mkdir token=planted-folder-4711; cd token=planted-folder-4711; exec 5>password=planted-file-4711; \
+                sleep 0.5; :";
     let arguments = [
         "run",
         "--",
         "sh",
         "-c",
-        "sleep 0.5; :",
+        task,
         "x",
         "--api-key",
         "planted-argument-4711",
@@ -101,10 +106,13 @@ fn secrets_are_nowhere_in_the_store_and_what_was_replaced_is_listed() {
         places.iter().any(|place| place.starts_with("cmdline/")),
         "{places:?}"
     );
-    assert!(
-        places.contains(&"distributed_environment/TORCH_API_TOKEN"),
-        "{places:?}"
-    );
+    for place in [
+        "distributed_environment/TORCH_API_TOKEN",
+        "proc/file_descriptors/5",
+        "filesystem/mounts",
+    ] {
+        assert!(places.contains(&place), "{place}: {places:?}");
+    }
     assert!(
         replaced
             .iter()
@@ -168,4 +176,158 @@ fn diff_says_where_a_thread_went_and_where_one_still_stands() {
     );
     drop(job);
     watching.wait(DEADLINE).success();
+}
+
+#[test]
+fn snapshots_of_two_attempts_are_found_by_their_ids_and_compared() {
+    let sandbox = sandbox();
+    let job = PythonJob::new(
+        newest_python(),
+        "print('ready')\nimport time\ntime.sleep(1000)\n",
+    )
+    .start();
+    let pid = job.pid().to_string();
+    let take = || sandbox.run(["snapshot", "--pid", &pid, "--store", ".taskscope"]);
+    take().success();
+    let first = stored(&sandbox).remove(0);
+    take().success();
+    let second = stored(&sandbox).remove(1);
+    // Each is an attempt of its own.
+    let attempt = |id: &str| snapshot(&sandbox, id)["task"]["attempt"].clone();
+    assert_eq!((attempt(&first), attempt(&second)), (0.into(), 1.into()));
+    let page = sandbox.run(["diff", "--from", &first, "--to", &second]);
+    let page = page.success();
+    assert_eq!(
+        page.stderr, "",
+        "the attempt decides which is the later one"
+    );
+    assert!(
+        page.stdout.contains(&format!("{first} -> {second}"))
+            && page.stdout.contains("still at <module> (train.py:3)"),
+        "{page}"
+    );
+    assert_eq!(
+        sandbox.run(["diff", "--from", &first]).success().stdout,
+        page.stdout
+    );
+    // An attempt by number is that one alone.
+    let shown = sandbox.run(["show", "--attempt", "0", "--json"]).success();
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(shown["capture"]["id"], first.as_str());
+    let not_there = sandbox.run(["show", "--attempt", "1", "--at", &first]);
+    let not_there = not_there.exited(1);
+    assert!(
+        not_there.stderr.contains("there is no such snapshot"),
+        "{not_there}"
+    );
+    let unknown = sandbox.run(["show", "--attempt", "7"]).exited(1);
+    assert!(
+        unknown.stderr.contains("has no attempt 7; it has 0, 1"),
+        "{unknown}"
+    );
+}
+
+/// How often a collector is killed; a variable says otherwise.
+const KILLED: u64 = 5;
+
+/// The ids of all snapshots, each read back by the program. Panics if an attempt lacks a number.
+fn read_back(sandbox: &Sandbox) -> BTreeSet<String> {
+    let mut numbers: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+    let all = stored(sandbox);
+    for id in &all {
+        let snapshot = snapshot(sandbox, id);
+        assert_eq!(snapshot["capture"]["id"], id.as_str());
+        let attempt = snapshot["task"]["attempt"].as_u64().unwrap();
+        let sequence = snapshot["capture"]["sequence"].as_u64().unwrap();
+        numbers.entry(attempt).or_default().insert(sequence);
+    }
+    for (attempt, numbers) in numbers {
+        let expected: BTreeSet<u64> = (0..numbers.len() as u64).collect();
+        assert_eq!(numbers, expected, "attempt {attempt}");
+    }
+    all.into_iter().collect()
+}
+
+#[test]
+fn a_program_that_is_killed_at_any_instant_loses_no_snapshot_that_it_took() {
+    let sandbox = sandbox();
+    let mut taken = BTreeSet::new();
+    for repetition in 0..repetitions(KILLED) {
+        let flag = format!("stop-{repetition}");
+        let task = format!("while [ ! -e {flag} ]; do sleep 0.05; done");
+        let running = sandbox.spawn(["run", "--interval", "200ms", "--", "sh", "-c", &task]);
+        let instant = Duration::from_micros(repetition * 7_919_000 % 1_500_000);
+        let began = Instant::now();
+        while began.elapsed() < instant {
+            taken.extend(ids_on_disk(&sandbox));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        running.signal(9);
+        sandbox.write(&flag, "");
+        _ = running.wait(DEADLINE);
+        taken.extend(ids_on_disk(&sandbox));
+    }
+    // The next one brings what waits in the spool.
+    sandbox.run(["run", "--", "sleep", "0.3"]).success();
+    assert!(taken.len() as u64 >= KILLED, "{taken:?}");
+    let readable = read_back(&sandbox);
+    let lost: Vec<&String> = taken.difference(&readable).collect();
+    assert_eq!(lost, Vec::<&String>::new());
+    let rows = sandbox.run(["list", "--json"]).success().stdout;
+    let rows: Vec<Value> = serde_json::from_str(&rows).unwrap();
+    let counted: u64 = rows
+        .iter()
+        .map(|row| row["snapshots"].as_u64().unwrap())
+        .sum();
+    assert_eq!(counted, readable.len() as u64);
+    let spool = sandbox.path(".taskscope/.spool");
+    let left = snapshots_below(&spool);
+    assert_eq!(left, BTreeSet::new(), "nothing waits any more");
+}
+
+/// The ids of snapshots that were taken: those in the store and those in its spool, both written whole.
+fn ids_on_disk(sandbox: &Sandbox) -> BTreeSet<String> {
+    snapshots_below(&sandbox.path(".taskscope"))
+}
+
+fn snapshots_below(directory: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        if path.is_dir() {
+            found.extend(snapshots_below(&path));
+        } else if path
+            .parent()
+            .is_some_and(|folder| folder.ends_with("snapshots"))
+            && let Some(id) = name.strip_suffix(".json.gz")
+        {
+            found.insert(id.to_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn where_nothing_can_be_written_snapshots_wait_in_the_user_s_own_place() {
+    let sandbox = sandbox();
+    // Nobody can make a directory there, root neither.
+    let mut command = sandbox.command(["run", "--", "sh", "-c", "sleep 0.3; exit 7"]);
+    let output = command.current_dir("/proc").output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{words}");
+    let state = sandbox.path("state/taskscope/spool");
+    let place = state.to_str().unwrap();
+    assert!(
+        words.contains("The store takes no snapshots; they wait in the spool")
+            && words.contains(place),
+        "{words}"
+    );
+    let waiting = snapshots_below(&state);
+    assert!(!waiting.is_empty(), "{words}");
+    let push = sandbox
+        .run(["spool", "push", place, ".taskscope"])
+        .success();
+    assert_eq!(read_back(&sandbox), waiting, "{push}");
+    assert_eq!(snapshots_below(&state), BTreeSet::new());
 }

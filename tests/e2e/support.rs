@@ -21,6 +21,18 @@ fn copies() -> Option<PathBuf> {
     std::env::var_os(ROOT_VARIABLE).map(PathBuf::from)
 }
 
+/// How often what depends on the instant is tried.
+const REPETITIONS_VARIABLE: &str = "TASKSCOPE_REPEAT";
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how patient a run of the tests is to be is said in its environment"
+)]
+pub(crate) fn repetitions(otherwise: u64) -> u64 {
+    let wanted = std::env::var(REPETITIONS_VARIABLE).ok();
+    wanted.map_or(otherwise, |text| text.parse().unwrap())
+}
+
 pub(crate) use testkit::FILTERED;
 
 /// The program.
@@ -110,17 +122,33 @@ pub(crate) fn scrubbed(sandbox: &Sandbox) -> insta::Settings {
     settings
 }
 
-/// The ids of the snapshots that are stored, oldest first.
+/// The ids of the snapshots that are stored, oldest first. The index may lack some of them.
 pub(crate) fn stored(sandbox: &Sandbox) -> Vec<String> {
     let mut ids = Vec::new();
-    for index in files(&sandbox.path(".taskscope"), "index.json") {
-        // Replaced whole, so it is there and complete, or not there.
-        let index: Value = serde_json::from_slice(&std::fs::read(index).unwrap()).unwrap();
-        let entries = index["snapshots"].as_array().unwrap().iter();
-        ids.extend(entries.map(|entry| entry["capture_id"].as_str().unwrap().to_owned()));
+    for folder in folders(&sandbox.path(".taskscope"), "snapshots") {
+        let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = names.map(|entry| entry.file_name().into_string().unwrap());
+        ids.extend(names.filter_map(|name| name.strip_suffix(".json.gz").map(str::to_owned)));
     }
     ids.sort();
     ids
+}
+
+/// Every folder of a store called `name`; what begins with a dot is none of the store's documents.
+fn folders(directory: &Path, name: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let (path, file) = (entry.path(), entry.file_name());
+        if !path.is_dir() || file.to_string_lossy().starts_with('.') {
+            continue;
+        }
+        if file == name {
+            found.push(path);
+        } else {
+            found.extend(folders(&path, name));
+        }
+    }
+    found
 }
 
 /// Waits until `count` snapshots are stored.

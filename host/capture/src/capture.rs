@@ -133,7 +133,7 @@ pub fn capture(
     let gpus = gpus.unwrap_or_else(|_| Some(GpuLook::broken()));
     machine_facts::put_gpus(&mut snapshot, gpus, &mut gaps);
     snapshot.gaps.extend(gaps.finish());
-    complete(&mut snapshot, machine, targets);
+    complete(&mut snapshot, machine, options, targets);
     snapshot
 }
 
@@ -268,8 +268,9 @@ fn began(moment: &Moment) -> Capture {
     }
 }
 
-/// Fills in what follows from the rest, last of all what it cost.
-fn complete(snapshot: &mut Snapshot, machine: &Machine, targets: &Targets) {
+/// Replaces secrets in paths and fills in what follows from the rest, last of all what it cost.
+fn complete(snapshot: &mut Snapshot, machine: &Machine, options: &Options, targets: &Targets) {
+    Redactor::new(&options.redact).paths(snapshot);
     machine_facts::complete(snapshot);
     rights::name_rights(&mut snapshot.gaps);
     snapshot.findings = gpu::findings(snapshot);

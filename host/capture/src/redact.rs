@@ -1,7 +1,9 @@
-//! Replaces secrets in arguments and variables by `[redacted]` before anything is kept.
+//! Replaces secrets in arguments, variables and paths by `[redacted]` before anything is kept.
 //!
 //! Three ways find them: names (`--password=x`, `--api-key x`, `TOKEN=x`; see `secret_name.rs`), forms that name
 //! themselves (`ghp_…`, `Bearer …`, `scheme://user:secret@host`; the table below), and the patterns of the settings.
+
+mod paths;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};

@@ -25,10 +25,6 @@ pub(crate) struct DiffArgs {
     #[arg(long, value_name = "ID|TIME|latest", default_value = "latest")]
     to: At,
 
-    /// Which node [default: the first]
-    #[arg(long, value_name = "NODE")]
-    node: Option<String>,
-
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -42,14 +38,16 @@ pub(crate) fn run(args: &DiffArgs, world: &World) -> anyhow::Result<Outcome> {
         .build()?;
     let (mut from, mut to) = runtime.block_on(async {
         let store = Store::open(&location)?;
-        let task = args.stored.task.as_deref();
-        let (place, _) = root::node_of(&store, &location, task, args.node.as_deref()).await?;
-        let from = root::find(&store, &place, args.from).await?;
-        let to = root::find(&store, &place, args.to).await?;
+        let source = root::source(&store, &location, args.stored.wanted()).await?;
+        let from = source.find(&store, args.from).await?;
+        let to = source.find(&store, args.to).await?;
         let (from, to) = tokio::join!(store.load(&from.key), store.load(&to.key));
         anyhow::Ok((from?, to?))
     })?;
-    let order = |it: &model::Snapshot| (it.capture.sequence, it.capture.started_at);
+    let order = |it: &model::Snapshot| {
+        let capture = &it.capture;
+        (it.task.attempt, capture.sequence, capture.started_at)
+    };
     if order(&from) > order(&to) {
         ui::say("--from is the later one; they are compared the other way round");
         std::mem::swap(&mut from, &mut to);

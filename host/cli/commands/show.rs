@@ -21,10 +21,6 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_name = "ID|TIME|latest", default_value = "latest")]
     at: At,
 
-    /// Which node [default: the first]
-    #[arg(long, value_name = "NODE")]
-    node: Option<String>,
-
     /// One process in full: every thread with its stack, descriptors, environment
     #[arg(long, value_name = "PID")]
     pid: Option<i32>,
@@ -46,8 +42,8 @@ pub(crate) fn run(args: &ShowArgs, world: &World) -> anyhow::Result<Outcome> {
         .build()?;
     let (chosen, snapshot, earlier) = runtime.block_on(async {
         let store = Store::open(&location)?;
-        let task = args.stored.task.as_deref();
-        let chosen = root::choose(&store, &location, task, args.node.as_deref(), args.at).await?;
+        let source = root::source(&store, &location, args.stored.wanted()).await?;
+        let chosen = source.find(&store, args.at).await?;
         let snapshot = store.load(&chosen.key).await?;
         let has_steps = snapshot.processes.iter().any(|it| !it.steps.is_empty());
         // Rates are a help: without the other snapshot the page stands all the same.

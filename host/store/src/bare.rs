@@ -8,7 +8,7 @@ use model::{Snapshot, Timestamp};
 use crate::deadline::Deadline;
 use crate::history::key;
 use crate::index::{Index, Listed};
-use crate::stored_index::{StoredIndex, wait_of};
+use crate::stored_index::StoredIndex;
 use crate::{Place, Store, StoreError, format};
 
 /// The index of one place, as a collector keeps it.
@@ -51,8 +51,8 @@ impl BareIndex {
         self.index.write(&self.store).await
     }
 
-    /// Returns how long a collector waits after a write before the next.
+    /// Returns how long after a write a collector writes it again.
     pub fn wait(&self) -> Duration {
-        wait_of(self.index.entries())
+        self.index.wait()
     }
 }

@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Key;
 
-/// With more entries than this, the older half is sealed.
-pub(crate) const MOST_ENTRIES: usize = 1000;
+/// With more entries than this, about 100 kB, the older half is sealed: who reads the index alone sees more than a hundred
+/// of the newest, and the shorter it is, the less it lacks before it is written again.
+pub(crate) const MOST_ENTRIES: usize = 256;
 
 /// The snapshots of one node in one attempt: the newest of them in the stored document, all in one that was read whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -378,16 +379,16 @@ mod tests {
             index.add(listed(sequence));
         }
         assert_eq!(index.older_half(), None);
-        index.add(listed(1000));
+        index.add(listed(256));
         let half = index.older_half().unwrap();
-        assert_eq!(sequences(&half), (0..500).collect::<Vec<u64>>());
+        assert_eq!(sequences(&half), (0..128).collect::<Vec<u64>>());
         index.seal(&half);
-        assert_eq!(sequences(&index), (500..=1000).collect::<Vec<u64>>());
+        assert_eq!(sequences(&index), (128..=256).collect::<Vec<u64>>());
         let sealed = index.sealed.unwrap();
-        assert_eq!((sealed.segments, sealed.snapshots), (1, 500));
-        assert_eq!((sealed.size_bytes, sealed.last.sequence), (50_000, 499));
+        assert_eq!((sealed.segments, sealed.snapshots), (1, 128));
+        assert_eq!((sealed.size_bytes, sealed.last.sequence), (12_800, 127));
         index.snapshots.clear();
-        assert_eq!(index.next_sequence(), 500);
+        assert_eq!(index.next_sequence(), 128);
     }
 
     #[test]

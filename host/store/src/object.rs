@@ -8,7 +8,7 @@ use opendal::{EntryMode, ErrorKind, Metadata, Operator};
 
 use crate::error::FormatError;
 use crate::open::{is_missing, is_taken};
-use crate::{Fault, Store, StoreError};
+use crate::{Fault, Key, Store, StoreError};
 
 /// No object of ours comes near; keeps a hostile one from filling the memory.
 const OBJECT_LIMIT_BYTES: u64 = 512 << 20;
@@ -146,6 +146,12 @@ impl Store {
             Err(StoreError::NotFound { .. }) => Ok(Seen::Absent),
             Err(error) => Err(error),
         }
+    }
+
+    /// Returns whether the snapshot at `key` is there.
+    pub async fn has(&self, key: &Key) -> Result<bool, StoreError> {
+        let seen = self.look(&key.to_string()).await?;
+        Ok(matches!(seen, Seen::As { .. }))
     }
 
     pub(crate) fn missing(&self, key: &str) -> StoreError {

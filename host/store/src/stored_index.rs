@@ -1,8 +1,9 @@
 //! The index of the writer and the one in the store, kept in step.
 //!
 //! Another collector may write to the same place, so each write looks first whether the stored index is still the
-//! one last seen, and takes over what is new in it. A short index is written after each snapshot, a long one now and
-//! then: what it lacks meanwhile is found by listing. So what is uploaded of it grows with time, not with its length.
+//! one last seen, and takes over what is new in it. A short index is written after each snapshot, a longer one when the
+//! snapshots stored since outweigh it by far: what it lacks meanwhile is found by listing. So what is uploaded of it is a
+//! small share of the snapshots, whatever the interval.
 
 use std::time::Duration;
 
@@ -18,20 +19,15 @@ use crate::retention::Retention;
 use crate::retiring::retire;
 use crate::{Place, Store, StoreError, format, segment};
 
-/// Up to so many entries, about 25 kB, it is written after each snapshot.
-const SHORT_ENTRIES: usize = 64;
-/// How long a longer one may lack the newest snapshots, for each entry: a thousand wait for less than the default interval.
-const WAIT_PER_ENTRY: Duration = Duration::from_millis(100);
+/// Up to so many entries, about 13 kB, it is written after each snapshot: 0.2 MB, once.
+const SHORT_ENTRIES: usize = 32;
+/// A longer one is written when the snapshots stored since the last time weigh so many times what it does: with 38 kB for a
+/// snapshot and 400 bytes for an entry, after an eighth of the snapshots that it lists.
+const OUTWEIGHED: u64 = 12;
+/// How long it may lack small snapshots, which seldom outweigh it: 24 times 100 kB a day at most.
+const LONGEST_WAIT: Duration = Duration::from_hours(1);
 /// Unlisted snapshots that are opened before the index is written; the others have their turn at the next write.
 const OPENED_AT_A_WRITE: usize = 64;
-
-/// Returns how long an index of so many entries waits after a write before the next.
-pub(crate) fn wait_of(entries: usize) -> Duration {
-    if entries <= SHORT_ENTRIES {
-        return Duration::ZERO;
-    }
-    WAIT_PER_ENTRY * u32::try_from(entries).unwrap_or(u32::MAX)
-}
 
 /// The index of the writer's place.
 pub(crate) struct StoredIndex {
@@ -41,6 +37,8 @@ pub(crate) struct StoredIndex {
     deadline: Deadline,
     /// What the spool threw away that the stored index does not count yet.
     evicted: u64,
+    /// The size of the snapshots that were added since it was last written.
+    fresh_bytes: u64,
     index: Index,
     key: String,
     place: Place,
@@ -50,9 +48,11 @@ pub(crate) struct StoredIndex {
     seen: Seen,
     /// What the stored index counts and the spool still does as well.
     settled: u64,
+    /// The size of the stored one as it was last written; 0 before.
+    size_bytes: u64,
     /// Snapshots that lie there and that no index lists, oldest last.
     unlisted: Vec<SnapshotId>,
-    /// When it was last written, or tried.
+    /// When it was last written.
     written: Option<Instant>,
 }
 
@@ -63,6 +63,7 @@ impl StoredIndex {
             clock: None,
             deadline,
             evicted: 0,
+            fresh_bytes: 0,
             index,
             key: place.index_key(),
             place,
@@ -71,6 +72,7 @@ impl StoredIndex {
             said_that_another_writes: false,
             seen: Seen::Unknown,
             settled: 0,
+            size_bytes: 0,
             unlisted: Vec::new(),
             written: None,
         }
@@ -84,9 +86,7 @@ impl StoredIndex {
     /// Returns when it is to be written: not at all where the stored one lacks nothing.
     pub(crate) fn due(&self) -> Option<Instant> {
         let now = Instant::now();
-        let wait = self
-            .written
-            .map(|written| written + wait_of(self.entries()));
+        let wait = self.written.map(|written| written + self.wait());
         self.behind.then(|| wait.unwrap_or(now).max(now))
     }
 
@@ -100,9 +100,16 @@ impl StoredIndex {
         self.behind
     }
 
-    /// Returns how many entries it has that are not sealed.
-    pub(crate) fn entries(&self) -> usize {
-        self.index.snapshots.len()
+    /// Returns how long after a write the next one is due.
+    pub(crate) fn wait(&self) -> Duration {
+        let is_short = self.index.snapshots.len() <= SHORT_ENTRIES;
+        let is_outweighed = self.fresh_bytes >= OUTWEIGHED * self.size_bytes;
+        // What is left unlisted has its turn with the next write.
+        if is_short || is_outweighed || !self.unlisted.is_empty() {
+            Duration::ZERO
+        } else {
+            LONGEST_WAIT
+        }
     }
 
     pub(crate) fn next_sequence(&self) -> u64 {
@@ -117,6 +124,7 @@ impl StoredIndex {
 
     /// Adds a snapshot that is stored; [`StoredIndex::write`] says so in the store.
     pub(crate) fn add(&mut self, listed: Listed) {
+        self.fresh_bytes += listed.entry.size_bytes;
         self.index.add(listed);
         self.behind = true;
     }
@@ -167,10 +175,10 @@ impl StoredIndex {
     /// Replaces the stored index; warns when that begins to fail, and returns whether it went well.
     pub(crate) async fn write(&mut self, store: &Store) -> bool {
         let result = self.try_write(store).await;
-        self.written = Some(Instant::now());
         self.behind = result.is_err() || !self.unlisted.is_empty();
         let Err(error) = result else {
             self.said_that_it_fails = false;
+            self.written = Some(Instant::now());
             return true;
         };
         if !self.said_that_it_fails {
@@ -206,6 +214,7 @@ impl StoredIndex {
         self.deadline.limit(store, replaced).await?;
         self.index.evicted_count = counted_now;
         self.settled += std::mem::take(&mut self.evicted);
+        (self.fresh_bytes, self.size_bytes) = (0, text.len() as u64);
         let after = self.look(store).await?;
         // Of another size, it is another collector's already, to be read before the next write.
         let size = text.len() as u64;

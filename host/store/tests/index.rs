@@ -8,12 +8,13 @@ use std::time::Duration;
 use model::{SnapshotId, Timestamp};
 use serde_json::{Value, json};
 use taskscope_store::{
-    Index, IndexEntry, Key, Location, Place, Since, SpoolSettings, Store, Writer, encode,
+    BareIndex, Index, IndexEntry, Key, Location, Place, Since, SpoolSettings, Store, Writer, encode,
 };
 
 mod sample;
 
 const PATIENCE: Duration = Duration::from_secs(20);
+const TAKEN: u64 = 2000;
 
 fn open(directory: &Path) -> Store {
     Store::open(&Location::parse(".", directory).unwrap()).unwrap()
@@ -108,13 +109,13 @@ fn segments(directory: &Path) -> Vec<String> {
     names
 }
 
-/// A store with a thousand entries, to which a writer added three snapshots.
+/// A store with as many entries as an index has at most, to which a writer added three snapshots.
 async fn sealed_store(directory: &Path) -> Store {
-    put_index(directory, 0..1000);
+    put_index(directory, 0..256);
     let store = open(directory);
     let mut writer = writer(&store, directory, ".spool").await;
-    assert_eq!(writer.next_sequence(), 1000);
-    for sequence in 1000..1003 {
+    assert_eq!(writer.next_sequence(), 256);
+    for sequence in 256..259 {
         write(&mut writer, sequence).await;
     }
     assert_eq!(writer.close(PATIENCE).await.stored, 3);
@@ -122,29 +123,29 @@ async fn sealed_store(directory: &Path) -> Store {
 }
 
 #[tokio::test]
-async fn beyond_a_thousand_entries_the_older_half_is_sealed_and_still_read() {
+async fn beyond_so_many_entries_the_older_half_is_sealed_and_still_read() {
     let root = tempfile::tempdir().unwrap();
     let store = sealed_store(root.path()).await;
     let index = stored_index(root.path());
-    assert_eq!(index["snapshots"].as_array().unwrap().len(), 503);
-    assert_eq!(index["snapshots"][0]["sequence"], 500);
+    assert_eq!(index["snapshots"].as_array().unwrap().len(), 131);
+    assert_eq!(index["snapshots"][0]["sequence"], 128);
     let sealed = json!({
-        "first_at": sample::time(0), "last": id(499), "segments": 1, "size_bytes": 500_000, "snapshots": 500,
+        "first_at": sample::time(0), "last": id(127), "segments": 1, "size_bytes": 128_000, "snapshots": 128,
     });
     assert_eq!(index["sealed"], sealed);
     assert_eq!(segments(root.path()).len(), 1);
 
-    let all: Vec<u64> = (0..1003).collect();
+    let all: Vec<u64> = (0..259).collect();
     assert_eq!(sequences(&store, Since::Start).await, all);
-    assert_eq!(sequences(&store, Since::Recent).await, &all[500..]);
-    let late = Since::Time(sample::time(600));
-    assert_eq!(sequences(&store, late).await, &all[500..]);
-    let early = Since::Time(sample::time(499));
+    assert_eq!(sequences(&store, Since::Recent).await, &all[128..]);
+    let late = Since::Time(sample::time(200));
+    assert_eq!(sequences(&store, late).await, &all[128..]);
+    let early = Since::Time(sample::time(127));
     assert_eq!(sequences(&store, early).await, all);
     let recent = store.history(&place(), Since::Recent).await.unwrap();
-    assert_eq!(recent.older, 500);
+    assert_eq!(recent.older, 128);
     let summary = store.summary(&place()).await.unwrap();
-    assert_eq!((summary.snapshots, summary.newest), (1003, Some(id(1002))));
+    assert_eq!((summary.snapshots, summary.newest), (259, Some(id(258))));
     assert_eq!(summary.first_at, Some(sample::time(0)));
 }
 
@@ -154,27 +155,27 @@ async fn a_torn_index_is_made_of_its_segments_and_the_snapshots() {
     let store = sealed_store(root.path()).await;
     fs::write(root.path().join(place().index_key()), "{\"torn").unwrap();
     // The snapshots of the unsealed entries were never there, but for the last three; those of the others cannot be opened.
-    for sequence in 0..500 {
+    for sequence in 0..128 {
         let key = Key {
             place: place(),
             id: id(sequence),
         };
         fs::write(root.path().join(key.to_string()), "torn").unwrap();
     }
-    let left: Vec<u64> = (0..500).chain(1000..1003).collect();
+    let left: Vec<u64> = (0..128).chain(256..259).collect();
     assert_eq!(sequences(&store, Since::Recent).await, left);
     let summary = store.summary(&place()).await.unwrap();
-    assert_eq!((summary.snapshots, summary.newest), (503, Some(id(1002))));
+    assert_eq!((summary.snapshots, summary.newest), (131, Some(id(258))));
 
     let mut writer = writer(&store, root.path(), ".spool").await;
-    assert_eq!(writer.next_sequence(), 1003);
-    write(&mut writer, 1003).await;
+    assert_eq!(writer.next_sequence(), 259);
+    write(&mut writer, 259).await;
     writer.close(PATIENCE).await;
     let index = stored_index(root.path());
     let entries = index["snapshots"].as_array().unwrap();
     let unsealed: Vec<_> = entries.iter().map(|entry| &entry["sequence"]).collect();
-    assert_eq!(unsealed, [1000, 1001, 1002, 1003]);
-    assert_eq!(index["sealed"]["snapshots"], 500);
+    assert_eq!(unsealed, [256, 257, 258, 259]);
+    assert_eq!(index["sealed"]["snapshots"], 128);
     assert_eq!(segments(root.path()).len(), 1);
 }
 
@@ -206,17 +207,17 @@ async fn an_index_that_is_behind_is_made_good_by_the_next_collector() {
 #[tokio::test]
 async fn two_collectors_that_seal_at_once_lose_nothing() {
     let root = tempfile::tempdir().unwrap();
-    put_index(root.path(), 0..999);
+    put_index(root.path(), 0..255);
     let store = open(root.path());
     let mut first = writer(&store, root.path(), ".first").await;
     let mut second = writer(&store, root.path(), ".second").await;
     for round in 0..4 {
-        write(&mut first, 1000 + round * 2).await;
-        write(&mut second, 1001 + round * 2).await;
+        write(&mut first, 256 + round * 2).await;
+        write(&mut second, 257 + round * 2).await;
     }
     let (first, second) = tokio::join!(first.close(PATIENCE), second.close(PATIENCE));
     assert_eq!((first.stored, second.stored), (4, 4));
-    let all: Vec<u64> = (0..999).chain(1000..1008).collect();
+    let all: Vec<u64> = (0..255).chain(256..264).collect();
     assert_eq!(sequences(&store, Since::Start).await, all);
     // And the next one finds the same.
     writer(&store, root.path(), ".third")
@@ -224,7 +225,7 @@ async fn two_collectors_that_seal_at_once_lose_nothing() {
         .close(PATIENCE)
         .await;
     assert_eq!(sequences(&store, Since::Start).await, all);
-    assert_eq!(store.summary(&place()).await.unwrap().snapshots, 1007);
+    assert_eq!(store.summary(&place()).await.unwrap().snapshots, 263);
 }
 
 #[tokio::test]
@@ -247,4 +248,58 @@ async fn a_clock_that_is_set_back_changes_nothing_of_the_order() {
     let summary = store.summary(&place()).await.unwrap();
     assert_eq!(summary.snapshots, 4);
     assert_eq!(summary.newest.map(|id| id.sequence), Some(3));
+}
+
+/// Takes [`TAKEN`] snapshots of `size_bytes`; returns how much of the index was written, and how many snapshots the stored
+/// one lacked at most, and listed at least once there were so many.
+async fn take_many(interval: Duration, size_bytes: usize) -> (u64, u64, u64) {
+    let root = tempfile::tempdir().unwrap();
+    let mut snapshot = sample::snapshot(0);
+    let mut index = BareIndex::new(open(root.path()), &snapshot);
+    let (mut written, mut waited, mut lacked, mut lacked_at_most) = (0, interval, 0, 0);
+    let mut listed_at_least = u64::MAX;
+    for sequence in 0..TAKEN {
+        let at = sample::time(0).after(interval * u32::try_from(sequence).unwrap());
+        snapshot.capture.sequence = sequence;
+        snapshot.capture.id = SnapshotId {
+            stamp: at,
+            sequence,
+        };
+        index.add(&snapshot, size_bytes, at);
+        waited += interval;
+        lacked += 1;
+        if waited >= index.wait() {
+            assert!(index.write().await);
+            (waited, lacked) = (Duration::ZERO, 0);
+            written += fs::metadata(root.path().join(place().index_key()))
+                .unwrap()
+                .len();
+            if sequence >= 128 {
+                let listed = stored_index(root.path())["snapshots"]
+                    .as_array()
+                    .unwrap()
+                    .len();
+                listed_at_least = listed_at_least.min(listed as u64);
+            }
+        }
+        lacked_at_most = lacked_at_most.max(lacked);
+    }
+    (written, lacked_at_most, listed_at_least)
+}
+
+#[tokio::test]
+async fn what_is_written_of_an_index_is_a_tenth_of_the_snapshots_at_any_interval() {
+    for seconds in [10, 120] {
+        let (written, lacked, listed) = take_many(Duration::from_secs(seconds), 38_000).await;
+        let snapshots = TAKEN * 38_000;
+        assert!(written * 10 <= snapshots, "{written} of {snapshots}");
+        assert!(lacked <= 40, "{lacked}");
+        assert!(listed >= 100, "{listed}");
+    }
+    // Small ones outweigh it seldom: then it is written once an hour, and that is little.
+    let (written, lacked, listed) = take_many(Duration::from_mins(2), 1500).await;
+    let hours = TAKEN / 30 + 1;
+    assert!(written <= hours * 105_000, "{written}");
+    assert!(lacked <= 30, "{lacked}");
+    assert!(listed >= 100, "{listed}");
 }

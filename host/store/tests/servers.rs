@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use taskscope_store::{Key, Location, Place, SpoolSettings, Store, Summary, Writer};
-use testkit::{AZURE_ACCOUNT, AZURE_KEY, BUCKET, StorageServer};
+use testkit::{AZURE_ACCOUNT, AZURE_KEY, Answer, BUCKET, HttpServer, StorageServer};
 
 mod sample;
 
@@ -121,4 +121,30 @@ async fn gcs() {
          &disable_config_load=true"
     ), Existing::Unknown)
     .await;
+}
+
+/// Its stand-in does not know `ifGenerationMatch`; Google does, and answers 412 where the object exists.
+#[tokio::test]
+async fn gcs_is_asked_to_keep_what_exists_and_believed() {
+    let is_upload = |line: &str| line.starts_with("POST /upload/") && line.contains("snapshots");
+    let server = HttpServer::start(move |request, _| {
+        Answer::status(if is_upload(&request.line) { 412 } else { 404 })
+    });
+    let store = open(&format!(
+        "gs://{BUCKET}/a?endpoint={}&skip_signature=true&disable_vm_metadata=true&disable_config_load=true",
+        server.url()
+    ));
+    let spool = tempfile::tempdir().unwrap();
+    let mut writer = writer(&store, spool.path()).await;
+    writer.write(&sample::snapshot(0), sample::time(0)).await;
+    // What is there cannot be read, so nobody knows yet whether it is ours; it waits, and is not written over.
+    let summary = writer.close(PATIENCE).await;
+    assert_eq!((summary.stored, summary.spooled, summary.lost), (0, 1, 0));
+    let received = server.received();
+    let uploads = received.iter().filter(|request| is_upload(&request.line));
+    let lines: Vec<&str> = uploads.map(|request| request.line.as_str()).collect();
+    assert!(!lines.is_empty(), "{received:?}");
+    for line in lines {
+        assert!(line.contains("&ifGenerationMatch=0"), "{line}");
+    }
 }

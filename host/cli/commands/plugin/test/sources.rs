@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use model::Snapshot;
-use store::{Key, Store};
+use store::{Key, Since, Store};
 
 use crate::config::Loaded;
 use crate::outcome::Refusal;
-use crate::root::{self, At};
+use crate::root::{self, At, Wanted};
 
 /// What is still to be read.
 pub(super) struct Sources(VecDeque<Source>);
@@ -40,12 +40,17 @@ impl Sources {
                 "--on {name}: there is neither a snapshot file nor a store of this name"
             );
             let store = std::rc::Rc::new(Store::open(&location)?);
-            let chosen = root::choose(&store, &location, task, node, At::Latest).await?;
-            let place = chosen.key.place;
-            for entry in store.index(&place).await?.snapshots {
+            let wanted = Wanted {
+                attempt: None,
+                node,
+                task,
+            };
+            let source = root::source(&store, &location, wanted).await?;
+            let place = source.find(&store, At::Latest).await?.key.place;
+            for entry in store.history(&place, Since::Start).await?.entries {
                 let key = Key {
                     place: place.clone(),
-                    id: entry.capture_id,
+                    id: entry.id,
                 };
                 sources.push_back(Source::Stored(std::rc::Rc::clone(&store), key));
             }
