@@ -168,9 +168,8 @@ fn list_shows_what_the_settings_load_and_what_is_wrong_with_it() {
     sandbox.run(["plugin", "list"]).success();
 }
 
-#[test]
-fn list_shows_sinks_with_all_that_they_are_granted() {
-    let sandbox = sandbox().environment("HOOK_TOKEN", "x");
+/// Settings of five sinks: with a host and secrets, with folders, without a host, no sink, and switched off.
+fn write_sinks(sandbox: &Sandbox) {
     let guest = testing_sink();
     let guest = guest.display();
     std::fs::create_dir(sandbox.path("out")).unwrap();
@@ -187,6 +186,12 @@ fn list_shows_sinks_with_all_that_they_are_granted() {
             misbehaving().display()
         ),
     );
+}
+
+#[test]
+fn list_shows_sinks_with_all_that_they_are_granted() {
+    let sandbox = sandbox().environment("HOOK_TOKEN", "x");
+    write_sinks(&sandbox);
     let output = sandbox.run(["plugin", "list", "--json"]).exited(2);
     let document: Value = serde_json::from_str(&output.stdout).unwrap();
     let rows = document["plugins"].as_array().unwrap();
@@ -314,6 +319,12 @@ fn a_test_of_a_sink_sends_nothing_and_shows_what_it_would() {
         (&0.into(), &serde_json::json!([]))
     );
     assert_eq!(done[count]["snapshot"], Value::Null);
+}
+
+#[test]
+fn a_test_of_a_sink_says_what_it_took_and_what_went_wrong() {
+    let sandbox = sandbox();
+    sandbox.run(["run", "--", "true"]).success();
     let guest = testing_sink();
     let test = |what: &str| {
         let setting = format!("do={what}");

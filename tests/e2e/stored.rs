@@ -80,14 +80,16 @@ fn secrets_are_nowhere_in_the_store_and_what_was_replaced_is_listed() {
         assert!(!snapshot.contains("planted-"), "{snapshot}");
         assert!(snapshot.contains("\"RANK\":\"3\""), "{snapshot}");
     }
-    for path in below(&sandbox.path(".taskscope"))
-        .iter()
-        .filter(|path| path.is_file())
-    {
+    let files = below(&sandbox.path(".taskscope"));
+    for path in files.iter().filter(|path| path.is_file()) {
         let bytes = std::fs::read(path).unwrap();
         let text = String::from_utf8_lossy(&bytes);
         assert!(!text.contains("planted-"), "{}", path.display());
     }
+    what_was_replaced_is_listed(&sandbox);
+}
+
+fn what_was_replaced_is_listed(sandbox: &Sandbox) {
     let page = sandbox.run(["show", "--redactions"]).success().stdout;
     assert!(
         page.starts_with("PID") && page.contains("cmdline/"),

@@ -1,6 +1,7 @@
 //! `taskscope show`
 
 use clap::Args;
+use model::{Process, Snapshot};
 use store::Store;
 
 use crate::args::StoredArgs;
@@ -72,22 +73,7 @@ pub(crate) fn run(args: &ShowArgs, world: &World) -> anyhow::Result<Outcome> {
         (None, true) => store::encode_json(&snapshot)? + "\n",
         (None, false) => page::overview(&snapshot, &heading, world.ui),
         (Some(pid), json) => {
-            let process = snapshot
-                .processes
-                .iter()
-                .find(|process| process.pid == pid)
-                .ok_or_else(|| {
-                    let known: Vec<String> = snapshot
-                        .processes
-                        .iter()
-                        .map(|process| process.pid.to_string())
-                        .collect();
-                    anyhow::anyhow!(
-                        "snapshot {} has no process {pid}; it has {}",
-                        snapshot.capture.id,
-                        known.join(", ")
-                    )
-                })?;
+            let process = process(&snapshot, pid)?;
             if json {
                 store::encode_json(process)? + "\n"
             } else {
@@ -97,4 +83,15 @@ pub(crate) fn run(args: &ShowArgs, world: &World) -> anyhow::Result<Outcome> {
     };
     ui::data(&text)?;
     Ok(Outcome::Well)
+}
+
+/// Finds the process `pid`; where it is not there, the error says which are.
+fn process(snapshot: &Snapshot, pid: i32) -> anyhow::Result<&Process> {
+    let processes = &snapshot.processes;
+    let found = processes.iter().find(|process| process.pid == pid);
+    found.ok_or_else(|| {
+        let known: Vec<String> = processes.iter().map(|it| it.pid.to_string()).collect();
+        let (id, known) = (&snapshot.capture.id, known.join(", "));
+        anyhow::anyhow!("snapshot {id} has no process {pid}; it has {known}")
+    })
 }

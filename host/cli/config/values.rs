@@ -118,12 +118,11 @@ impl FromStr for Age {
         let days = text
             .strip_suffix('d')
             .and_then(|days| days.trim_end().parse::<u32>().ok());
-        let duration = match days {
-            Some(days) => DAY * days,
-            None => {
-                let signed: jiff::SignedDuration = text.parse().map_err(|_| refuse())?;
-                Duration::try_from(signed).map_err(|_| refuse())?
-            }
+        let duration = if let Some(days) = days {
+            DAY * days
+        } else {
+            let signed: jiff::SignedDuration = text.parse().map_err(|_| refuse())?;
+            Duration::try_from(signed).map_err(|_| refuse())?
         };
         if duration < Duration::from_mins(1) || duration > DAY * 3660 {
             return Err(refuse());

@@ -159,7 +159,7 @@ fn after_a_restart_of_the_machine_nothing_else_is_compared() {
 fn where_the_clock_was_set_back_there_are_no_rates() {
     let from = snapshot();
     let mut to = later(&from);
-    to.capture.started_at = from.capture.started_at.before(Duration::from_secs(3600));
+    to.capture.started_at = from.capture.started_at.before(Duration::from_hours(1));
     let diff = compare(&from, &to);
     assert_eq!(diff.seconds, None);
     assert!(page(&diff, PLAIN).contains("the clock was set back"));

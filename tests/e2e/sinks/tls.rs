@@ -58,7 +58,7 @@ fn certificate(sandbox: &Sandbox, name: &str) -> Option<()> {
     openssl.args(["-out", &format!("{name}.pem")]);
     let made = match openssl.output() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            println!("skipped: no HTTPS is tried, because there is no openssl here");
+            eprintln!("SKIPPED: no HTTPS is tried, because there is no openssl here");
             return None;
         }
         made => made.unwrap(),

@@ -107,9 +107,9 @@ pub(crate) fn run(args: &ListArgs, loaded: &Loaded) -> anyhow::Result<Outcome> {
     let sinks = sinks.into_iter().map(|one| one.sink).collect();
     for (name, refused) in refused(enrichers, sinks, compiler)? {
         // Of those that are enabled no two have the same name.
-        let row = rows.iter_mut().find(|row| row.enabled && row.name == name);
-        row.into_iter()
-            .for_each(|row| row.problem = Some(refused.clone()));
+        if let Some(row) = rows.iter_mut().find(|row| row.enabled && row.name == name) {
+            row.problem = Some(refused);
+        }
     }
     let document = Document {
         cache,

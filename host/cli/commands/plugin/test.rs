@@ -165,28 +165,28 @@ fn page(answer: &Answer) -> String {
         Recorded::Different => "NOT the same as in the run".to_owned(),
         Recorded::Nothing => "not in the run".to_owned(),
     });
-    let mut page = head.join("  ") + "\n";
+    let mut lines = vec![head.join("  ")];
     for said in &answer.annotations {
         let value = text::safe(&said.value.to_string());
-        page += &format!(
-            "  {}: {} = {value}\n",
+        lines.push(format!(
+            "  {}: {} = {value}",
             target(&said.target),
             text::safe(&said.key)
-        );
+        ));
     }
     for found in &answer.findings {
         let message = text::safe(&found.message);
-        page += &format!(
-            "  {} {} ({}): {message}\n",
+        lines.push(format!(
+            "  {} {} ({}): {message}",
             format!("{:?}", found.severity).to_lowercase(),
             text::safe(&found.kind),
             target(&found.target)
-        );
+        ));
     }
     if let Some(message) = &outcome.message {
-        page += &format!("  {:?}: {}\n", outcome.outcome, text::safe(message));
+        lines.push(format!("  {:?}: {}", outcome.outcome, text::safe(message)));
     }
-    page
+    lines.join("\n") + "\n"
 }
 
 fn target(target: &Target) -> String {

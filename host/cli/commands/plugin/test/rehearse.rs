@@ -93,14 +93,14 @@ fn page(done: &Done) -> String {
     };
     head.extend(outcome.duration_us.map(milliseconds));
     head.extend(outcome.memory_bytes.map(table::bytes));
-    let mut page = head.join("  ") + "\n";
+    let mut lines = vec![head.join("  ")];
     for request in &rehearsed.kept_back {
-        page += &format!("  not sent: {}\n", text::safe(request));
+        lines.push(format!("  not sent: {}", text::safe(request)));
     }
     if let Some(message) = &outcome.message {
-        page += &format!("  {:?}: {}\n", outcome.outcome, text::safe(message));
+        lines.push(format!("  {:?}: {}", outcome.outcome, text::safe(message)));
     }
-    page
+    lines.join("\n") + "\n"
 }
 
 /// Sums up on stderr; a call that failed for another reason than that nothing is sent is an error.
