@@ -76,7 +76,7 @@ pub struct Summary {
     pub recovered: u64,
     /// Set aside in the spool, because they can never be stored.
     pub set_aside: u64,
-    /// Still in the spool at the end; a later writer with the same spool stores them, or [`push`](crate::push).
+    /// Still in the spool at the end; a later writer with the same spool stores them, or [`push`](crate::push()).
     pub spooled: u64,
     /// Brought to the store, those that an earlier writer of the same place left in the spool included.
     pub stored: u64,
