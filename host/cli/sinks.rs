@@ -153,7 +153,7 @@ fn grants(
 }
 
 /// Does what sinks ask of the store, in the attempt of `task`, until there is no sink any more. Without a store
-/// everything is refused for now.
+/// everything is refused as unavailable.
 pub(crate) async fn serve(
     mut requests: Receiver<StorageRequest>,
     store: Option<Store>,

@@ -94,16 +94,21 @@ fn the_webhook_tells_once_and_its_secret_is_nowhere_else() {
     assert!(settings.contains("{secret:HOOK_TOKEN}") && !settings.contains(SECRET));
 }
 
-#[test]
-fn what_a_service_has_no_time_for_comes_again_after_the_time_it_asks_for() {
-    let server = HttpServer::start(|_, before| match before {
+/// A service that asks for a second of patience, then takes everything.
+fn busy_at_first() -> HttpServer {
+    HttpServer::start(|_, before| match before {
         0 => Answer::Whole(
             503,
             vec![("Retry-After".to_owned(), "1".to_owned())],
             Vec::new(),
         ),
         _ => Answer::status(200),
-    });
+    })
+}
+
+#[test]
+fn what_a_service_has_no_time_for_comes_again_after_the_time_it_asks_for() {
+    let server = busy_at_first();
     let sandbox = hooked(&server, &granted(&server));
     let running = watch(&sandbox);
     let waiting = wait_for_snapshot(&sandbox, |it| hook(it)["outcome"] == "refused");
@@ -184,14 +189,7 @@ fn a_server_that_hangs_delays_nothing_and_what_it_keeps_waiting_is_counted() {
 
 #[test]
 fn what_waits_when_the_task_ends_still_goes_out() {
-    let server = HttpServer::start(|_, before| match before {
-        0 => Answer::Whole(
-            503,
-            vec![("Retry-After".to_owned(), "1".to_owned())],
-            Vec::new(),
-        ),
-        _ => Answer::status(200),
-    });
+    let server = busy_at_first();
     let sandbox = hooked(&server, &granted(&server));
     let task = "while [ ! -e stop ]; do sleep 0.05; done";
     let running = sandbox.spawn(["run", "--interval", "300ms", "--", "sh", "-c", task]);

@@ -17,9 +17,12 @@ pub(crate) struct PluginSettings {
 }
 
 /// `[[enricher]]`
+pub(crate) type EnricherEntry = Settings<Permissions>;
+
+/// An entry of a plugin; what may be permitted differs from kind to kind.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct EnricherEntry {
+pub(crate) struct Settings<P: Default> {
     pub(crate) name: String,
     #[serde(default)]
     pub(crate) wasm: Option<String>,
@@ -30,7 +33,7 @@ pub(crate) struct EnricherEntry {
     #[serde(default)]
     pub(crate) config: Option<BTreeMap<String, toml::Value>>,
     #[serde(default)]
-    pub(crate) permissions: Permissions,
+    pub(crate) permissions: P,
     #[serde(default)]
     pub(crate) limits: Limits,
 }
@@ -50,7 +53,7 @@ pub(crate) struct Limits {
     pub(crate) deadline: Option<Span>,
 }
 
-impl EnricherEntry {
+impl<P: Default> Settings<P> {
     /// Returns the entry of the built-in plugin `name` as it stands without settings.
     pub(crate) fn builtin(name: &str) -> Self {
         Self {
@@ -59,45 +62,14 @@ impl EnricherEntry {
             enabled: true,
             sha256: None,
             config: None,
-            permissions: Permissions::default(),
+            permissions: P::default(),
             limits: Limits::default(),
         }
     }
 }
 
 /// `[[sink]]`
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct SinkSettings {
-    pub(crate) name: String,
-    #[serde(default)]
-    pub(crate) wasm: Option<String>,
-    #[serde(default = "enabled")]
-    pub(crate) enabled: bool,
-    #[serde(default)]
-    pub(crate) sha256: Option<String>,
-    #[serde(default)]
-    pub(crate) config: Option<BTreeMap<String, toml::Value>>,
-    #[serde(default)]
-    pub(crate) permissions: SinkPermissions,
-    #[serde(default)]
-    pub(crate) limits: Limits,
-}
-
-impl SinkSettings {
-    /// Returns the entry of the built-in sink `name` without any settings.
-    pub(crate) fn builtin(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            wasm: None,
-            enabled: true,
-            sha256: None,
-            config: None,
-            permissions: SinkPermissions::default(),
-            limits: Limits::default(),
-        }
-    }
-}
+pub(crate) type SinkSettings = Settings<SinkPermissions>;
 
 /// `[[sink]] permissions`
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
