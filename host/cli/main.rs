@@ -5,6 +5,7 @@ mod clock;
 mod collect;
 mod commands;
 mod config;
+mod deadline;
 mod diff;
 mod enrichers;
 mod environment;
@@ -19,7 +20,9 @@ mod root;
 mod session;
 mod sinks;
 mod spooling;
+mod stderr;
 mod storage;
+mod supervision;
 mod ui;
 
 use std::process::ExitCode;

@@ -7,14 +7,18 @@
 )]
 
 mod architecture;
+mod attach;
 mod bench;
 mod budget;
+mod deadline;
 mod doctor;
+mod entrypoint;
 mod environments;
 mod gpus;
 mod guards;
 mod harmless;
 mod job;
+mod our_failures;
 mod plugin_commands;
 mod plugins;
 mod read;
@@ -24,4 +28,5 @@ mod settings;
 mod sinks;
 mod stored;
 mod support;
+mod terminal;
 mod unprivileged;

@@ -7,6 +7,7 @@ mod machine;
 mod stack_settings;
 
 mod discover;
+mod disposition;
 mod family;
 mod scope;
 
@@ -61,6 +62,7 @@ pub use allocator::{forget_start, share_one_heap};
 pub use capture::{Moment, Options, capture};
 pub use cost::Meter;
 pub use discover::{Targets, discover};
+pub use disposition::Disposition;
 pub use error::CaptureError;
 pub use gpu::{GpuSettings, gpu_helper};
 pub use helper::HelperProgram;
