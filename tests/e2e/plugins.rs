@@ -102,7 +102,7 @@ fn a_compiler_of_ours_is_never_one_of_the_tasks_processes() {
     let sandbox = sandbox();
     let cache = sandbox.path("own-cache");
     let sandbox = sandbox.environment("XDG_CACHE_HOME", cache.to_str().unwrap());
-    wait_for_plugins(&sandbox);
+    _ = wait_for_plugins(&sandbox);
     let ids = stored(&sandbox);
     for id in &ids {
         let snapshot = snapshot(&sandbox, id);
@@ -120,6 +120,25 @@ fn a_compiler_of_ours_is_never_one_of_the_tasks_processes() {
         }
     }
     assert!(cache.join("taskscope/plugins").is_dir());
+}
+
+#[test]
+fn that_the_cache_is_not_used_is_said_once() {
+    let sandbox = sandbox();
+    let cache = sandbox.path("open-cache");
+    let plugins = cache.join("taskscope/plugins");
+    std::fs::create_dir_all(&plugins).unwrap();
+    let anybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&plugins, anybody).unwrap();
+    let sandbox = sandbox.environment("XDG_CACHE_HOME", cache.to_str().unwrap());
+    // Enrichers and sinks have a loader each, and both need the compiler.
+    let watching = wait_for_plugins(&sandbox);
+    let listing = sandbox.run(["plugin", "list"]).success();
+    for output in [watching, listing] {
+        let warnings = output.stderr.matches("The plugin cache ").count();
+        assert_eq!(warnings, 1, "{output}");
+    }
+    assert_eq!(std::fs::read_dir(&plugins).unwrap().count(), 0);
 }
 
 #[test]
