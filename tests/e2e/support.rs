@@ -8,7 +8,7 @@ use std::sync::Once;
 use std::time::Duration;
 
 use serde_json::Value;
-use testkit::{DEADLINE, Output, Sandbox, scrubbers, wait_until};
+use testkit::{DEADLINE, Sandbox, scrubbers, wait_until};
 
 /// The variable that names the copies.
 pub(crate) const ROOT_VARIABLE: &str = "TASKSCOPE_E2E_ROOT";
@@ -56,13 +56,13 @@ pub(crate) const COMPILE_DEADLINE: Duration = Duration::from_mins(9);
 /// the same for all tests, and compiled before the first.
 pub(crate) fn sandbox() -> Sandbox {
     static COMPILED: Once = Once::new();
-    COMPILED.call_once(|| _ = wait_for_plugins(&bare_sandbox()));
+    COMPILED.call_once(|| wait_for_plugins(&bare_sandbox()));
     bare_sandbox()
 }
 
 /// Watches a task until every plugin has answered and every sink can be called, those for tests among them where they
-/// can be reached. Returns what the watching said.
-pub(crate) fn wait_for_plugins(sandbox: &Sandbox) -> Output {
+/// can be reached.
+pub(crate) fn wait_for_plugins(sandbox: &Sandbox) {
     if misbehaving().exists() {
         let entries = format!(
             "[[enricher]]\nname = \"fine\"\nwasm = \"{}\"\n[[sink]]\nname = \"sink\"\nwasm = \"{}\"\n\
@@ -83,7 +83,7 @@ pub(crate) fn wait_for_plugins(sandbox: &Sandbox) -> Output {
         })
     });
     sandbox.write("stop", "");
-    running.wait(DEADLINE).success()
+    running.wait(DEADLINE).success();
 }
 
 /// The guest that misbehaves as its settings say, which the build script of `host/plugin` builds with the others.
