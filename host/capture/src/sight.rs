@@ -192,3 +192,28 @@ impl Sight {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sight(source: EnvironmentSource, names: &[&str]) -> Sight {
+        let variables = names.iter().map(|&name| (name.to_owned(), "1".to_owned()));
+        Sight::new(None, source, variables.collect())
+    }
+
+    #[test]
+    fn a_rank_is_looked_for_ever_more_rarely() {
+        let mut rankless = sight(EnvironmentSource::FirstSight, &["NODE_RANK"]);
+        let due: Vec<usize> = (0..130).filter(|_| rankless.is_due()).collect();
+        assert_eq!(due, [0, 1, 3, 7, 15, 31, 63, 95, 127]);
+    }
+
+    #[test]
+    fn a_rank_that_is_whole_is_not_looked_for() {
+        assert!(!sight(EnvironmentSource::FirstSight, &["RANK"]).is_due());
+        // Set within the program, perhaps just now.
+        assert!(sight(EnvironmentSource::Memory, &["RANK"]).is_due());
+        assert!(!sight(EnvironmentSource::Memory, &["RANK", "WORLD_SIZE"]).is_due());
+    }
+}
