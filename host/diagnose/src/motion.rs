@@ -1,0 +1,205 @@
+//! Whether a process gets on, from two or more snapshots: step clock, processor time, bytes, faults, stacks.
+
+use std::collections::HashMap;
+
+use model::{Process, ProcessId, SharedFrame, Snapshot, Thread};
+
+use crate::case::{main_thread, trace_of};
+use crate::python::same_place;
+
+/// What a process did over the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Motion {
+    /// Too little was seen.
+    Unknown,
+    /// No thread of it ran at all.
+    Still,
+    /// It woke now and then, and is where it was: it polls or sleeps.
+    Idle,
+    /// It used a processor all the time, and is where it was.
+    Spins,
+    /// It got on.
+    Advances(Sign),
+}
+
+/// A process over the window, and its main thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) motion: Motion,
+    /// Whether the main thread was given a processor.
+    pub(crate) main_ran: bool,
+    /// Whether the main thread is where it was throughout.
+    pub(crate) stands: bool,
+}
+
+/// What showed that a process got on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    /// A number that a frame counts.
+    Step(usize),
+    /// Bytes that it read or wrote.
+    Bytes,
+    /// Memory that it touched for the first time.
+    Memory,
+    /// It is elsewhere in its program.
+    Stack,
+    /// Processor time of a program whose stack is not seen.
+    Processor,
+}
+
+/// A process that uses this share of a processor is busy.
+const BUSY: f64 = 0.08;
+/// Less is what polling takes.
+const POLLING: f64 = 0.03;
+/// Bytes a second that are more than a heartbeat.
+const BYTES: f64 = 1024.0;
+/// Pages a second that are more than a loop takes which allocates nothing.
+const FAULTS: f64 = 200.0;
+
+/// Returns what each process of the newest snapshot did over the window.
+pub(crate) fn of_all(snapshots: &[&Snapshot], window: &[usize]) -> HashMap<ProcessId, Seen> {
+    let mut seen: HashMap<ProcessId, Vec<(usize, &Process)>> = HashMap::new();
+    for &position in window {
+        for process in &snapshots[position].processes {
+            seen.entry(process.identity).or_default().push((position, process));
+        }
+    }
+    seen.into_iter()
+        .map(|(identity, views)| {
+            let (main_ran, stands) = main(&views);
+            let motion = of(snapshots, &views);
+            (identity, Seen { motion, main_ran, stands })
+        })
+        .collect()
+}
+
+/// Whether the main thread ran, and whether it is where it was.
+fn main(views: &[(usize, &Process)]) -> (bool, bool) {
+    let threads: Option<Vec<&Thread>> = views.iter().map(|(_, process)| main_thread(process)).collect();
+    let Some(threads) = threads.filter(|threads| threads.len() > 1) else {
+        return (true, false);
+    };
+    let last = threads[threads.len() - 1];
+    let ran = thread_ran(threads[0], last);
+    let stacks = stacks(views, last.tid);
+    let stands = if stacks.len() == views.len() {
+        !is_elsewhere(&stacks)
+    } else {
+        threads.iter().all(|thread| thread.call == last.call && thread.state == last.state)
+    };
+    (ran, stands || !ran)
+}
+
+fn of(snapshots: &[&Snapshot], views: &[(usize, &Process)]) -> Motion {
+    let (Some(first), Some(last)) = (views.first(), views.last()) else {
+        return Motion::Unknown;
+    };
+    let at = |position: usize| snapshots[position].capture.started_at;
+    let seconds = at(last.0).since(at(first.0)).as_secs_f64();
+    if views.len() < 2 || seconds <= 0.0 {
+        return Motion::Unknown;
+    }
+    let (first, last) = (first.1, last.1);
+    if let Some(step) = last.steps.iter().position(|step| {
+        let earlier = views[..views.len() - 1].iter();
+        let mut earlier = earlier.flat_map(|(_, process)| &process.steps);
+        earlier.any(|other| other.is_of(step) && other.value != step.value)
+    }) {
+        return Motion::Advances(Sign::Step(step));
+    }
+    if last.proc.threads.is_empty() {
+        return Motion::Unknown;
+    }
+    if !ran(first, last) {
+        return Motion::Still;
+    }
+    let per_second = |count: Option<u64>| count.map(|count| as_float(count) / seconds);
+    let ticks = |process: &Process| Some(process.proc.utime_ticks? + process.proc.stime_ticks?);
+    let hz = snapshots[snapshots.len() - 1].machine.clock_ticks_per_second.max(1);
+    let share = per_second(grown(ticks(first), ticks(last))).map(|ticks| ticks / as_float(hz));
+    let bytes = per_second(grown(bytes(first), bytes(last))).unwrap_or(0.0);
+    let faults = per_second(grown(first.proc.minor_faults, last.proc.minor_faults)).unwrap_or(0.0);
+    let moved = moved(views);
+    match share {
+        _ if bytes >= BYTES => Motion::Advances(Sign::Bytes),
+        Some(share) if share >= BUSY => match moved {
+            Some(true) => Motion::Advances(Sign::Stack),
+            _ if faults >= FAULTS => Motion::Advances(Sign::Memory),
+            Some(false) => Motion::Spins,
+            None => Motion::Advances(Sign::Processor),
+        },
+        Some(share) if share >= POLLING && moved == Some(true) => Motion::Advances(Sign::Stack),
+        Some(_) if moved == Some(true) => Motion::Advances(Sign::Stack),
+        Some(_) => Motion::Idle,
+        None => Motion::Unknown,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rates have three digits")]
+fn as_float(count: u64) -> f64 {
+    count as f64
+}
+
+fn grown(before: Option<u64>, after: Option<u64>) -> Option<u64> {
+    after?.checked_sub(before?)
+}
+
+fn bytes(process: &Process) -> Option<u64> {
+    let count = |key: &str| process.proc.io.get(key)?.parse::<u64>().ok();
+    Some(count("rchar")?.saturating_add(count("wchar")?))
+}
+
+/// Whether any thread ran in between, as far as the kernel counts it; yes where that is not known.
+fn ran(first: &Process, last: &Process) -> bool {
+    let ran = |thread: &Thread| {
+        let earlier = first.proc.threads.iter().find(|other| other.tid == thread.tid);
+        earlier.is_none_or(|earlier| thread_ran(earlier, thread))
+    };
+    last.proc.threads.iter().any(ran)
+}
+
+/// Whether a thread was given a processor between two views.
+pub(crate) fn thread_ran(earlier: &Thread, later: &Thread) -> bool {
+    match (&earlier.schedstat, &later.schedstat) {
+        // The first and third number: waiting for a processor is no running.
+        (Some(one), Some(other)) => {
+            let ran = |text: &str| {
+                let mut parts = text.split_ascii_whitespace();
+                (parts.next().map(str::to_owned), parts.nth(1).map(str::to_owned))
+            };
+            ran(one) != ran(other)
+        }
+        _ => true,
+    }
+}
+
+/// Whether a thread of it is elsewhere in its program: more than a quarter of the views are not at the place of most.
+/// Nothing where no stack was seen twice.
+fn moved(views: &[(usize, &Process)]) -> Option<bool> {
+    let last = views[views.len() - 1].1;
+    let mut compared = None;
+    for thread in &last.proc.threads {
+        let stacks = stacks(views, thread.tid);
+        if stacks.len() < 2 {
+            continue;
+        }
+        if is_elsewhere(&stacks) {
+            return Some(true);
+        }
+        compared = Some(false);
+    }
+    compared
+}
+
+fn stacks<'a>(views: &[(usize, &'a Process)], tid: i32) -> Vec<&'a [SharedFrame]> {
+    let traces = views.iter().filter_map(|(_, process)| trace_of(process, tid));
+    let stacks = traces.map(|trace| trace.frames.as_slice());
+    stacks.filter(|frames| !frames.is_empty()).collect()
+}
+
+/// Whether more than a quarter of the stacks are not where most are.
+fn is_elsewhere(stacks: &[&[SharedFrame]]) -> bool {
+    let alike = |stack: &&[SharedFrame]| stacks.iter().filter(|other| same_place(stack, other)).count();
+    let most = stacks.iter().map(alike).max().unwrap_or(0);
+    most * 4 < stacks.len() * 3
+}

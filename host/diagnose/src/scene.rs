@@ -1,0 +1,171 @@
+//! What every rule looks at: the case, who waits for whom, the groups of ranks, and whether anything gets on.
+
+use crate::case::{Case, Fate};
+use crate::graph::Graph;
+use crate::group::{self, Group};
+use crate::motion::Motion;
+use crate::verdict::Evidence;
+
+pub(crate) struct Scene<'a> {
+    pub(crate) case: Case<'a>,
+    pub(crate) graph: Graph,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) stall: Stall,
+}
+
+/// Whether the task gets on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stall {
+    /// This process does.
+    Moves(usize),
+    /// This one uses a processor and is where it was; none gets on.
+    Spins(usize),
+    /// None does.
+    Stands,
+    /// Too little was seen.
+    Short,
+    /// No process of it is left.
+    Ended,
+}
+
+impl<'a> Scene<'a> {
+    pub(crate) fn new(case: Case<'a>) -> Self {
+        let graph = Graph::new(&case);
+        let groups = group::groups(&case, &graph);
+        let stall = stall(&case, &groups);
+        Self {
+            case,
+            graph,
+            groups,
+            stall,
+        }
+    }
+
+    /// Says why nothing is established where the task does not stand still.
+    pub(crate) fn must_stand(&self) -> Result<(), String> {
+        match self.stall {
+            Stall::Stands => Ok(()),
+            other => Err(self.why_not(other)),
+        }
+    }
+
+    /// The same, where a process may turn in a loop.
+    pub(crate) fn must_not_move(&self) -> Result<(), String> {
+        match self.stall {
+            Stall::Stands | Stall::Spins(_) => Ok(()),
+            other => Err(self.why_not(other)),
+        }
+    }
+
+    /// The same for a fault of these processes alone: where the task moves elsewhere, its main process must wait for them.
+    pub(crate) fn must_matter(&self, actors: &[usize]) -> Result<(), String> {
+        if matches!(self.stall, Stall::Short | Stall::Ended) {
+            return self.must_stand();
+        }
+        let waiting = self.graph.waiting_for(&self.case, actors);
+        let is_root = |actor: usize| {
+            let node = self.case.node_of(actor);
+            let root = node.newest().scope.as_ref().map(|scope| scope.root);
+            root == Some(self.case.actors[actor].process.identity)
+        };
+        let stands = |actor: &usize| !self.case.actors[*actor].main_ran;
+        if waiting.iter().chain(actors).any(|actor| is_root(*actor) && stands(actor)) {
+            return Ok(());
+        }
+        self.must_stand()
+    }
+
+    fn why_not(&self, stall: Stall) -> String {
+        let pid = |actor: usize| self.case.actors[actor].process.pid;
+        match stall {
+            Stall::Moves(actor) => format!("process {} gets on", pid(actor)),
+            Stall::Spins(actor) => format!("process {} uses a processor", pid(actor)),
+            Stall::Stands => "nothing gets on".to_owned(),
+            Stall::Short => "too few snapshots to say that nothing moves".to_owned(),
+            Stall::Ended => "no process is left".to_owned(),
+        }
+    }
+
+    /// What shows that the main thread of a process does not move: where it is and since when.
+    pub(crate) fn standing(&self, actor: usize) -> Vec<Evidence> {
+        let process = self.case.actors[actor].process;
+        let mut evidence: Vec<Evidence> = self.case.cite(actor, "state").into_iter().collect();
+        if let Some(thread) = crate::case::thread_index(process, process.pid) {
+            for key in ["unchanged_since", "wchan"] {
+                let path = format!("proc/threads/{thread}/{key}");
+                evidence.extend(self.case.cite(actor, &path));
+            }
+        }
+        evidence
+    }
+
+    /// All living processes that do nothing else than wait for one of `roots`, by edges and by groups of ranks.
+    pub(crate) fn victims(&self, roots: &[usize]) -> Vec<usize> {
+        let mut victims = self.graph.waiting_for(&self.case, roots);
+        for group in self.groups.iter().filter(|group| group.is_stalled) {
+            if group.ranks.iter().any(|rank| self.belongs(roots, *rank)) {
+                let others = group.ranks.iter().copied();
+                victims.extend(others.filter(|rank| {
+                    self.case.actors[*rank].fate == Fate::Alive && !self.belongs(roots, *rank)
+                }));
+                // Of a task with ranks, the ranks are what matters.
+                victims.retain(|victim| group.ranks.contains(victim));
+            }
+        }
+        victims.sort_unstable();
+        victims.dedup();
+        victims.retain(|victim| !roots.contains(victim));
+        victims
+    }
+
+    /// Whether one of `roots` is this rank or works for it.
+    fn belongs(&self, roots: &[usize], rank: usize) -> bool {
+        roots.contains(&rank) || self.case.descendants(rank).iter().any(|child| roots.contains(child))
+    }
+}
+
+fn stall(case: &Case<'_>, groups: &[Group]) -> Stall {
+    let mut spins = None;
+    let alive: Vec<usize> = case.alive().map(|(index, _)| index).collect();
+    if alive.is_empty() {
+        return Stall::Ended;
+    }
+    let living = |group: &&Group| group.ranks.iter().any(|rank| alive.contains(rank));
+    let groups: Vec<&Group> = groups.iter().filter(living).collect();
+    if groups.iter().any(|group| group.is_stalled) {
+        return Stall::Stands;
+    }
+    let ranks: Vec<usize> = groups.iter().flat_map(|group| &group.ranks).copied().collect();
+    let of_ranks = |actor: &usize| ranks.is_empty() || ranks.contains(actor) || {
+        let rank = case.actors[*actor].rank;
+        rank.is_some()
+    };
+    for actor in alive.iter().copied().filter(of_ranks) {
+        match case.actors[actor].motion {
+            Motion::Advances(_) => return Stall::Moves(actor),
+            Motion::Spins => spins = spins.or(Some(actor)),
+            Motion::Unknown if case.node_of(actor).is_patient() && case.actors[actor].process.state != 'D' => {
+                // One that has only begun.
+                if case.node_of(actor).window.len() > 1 && is_new(case, actor) {
+                    return Stall::Moves(actor);
+                }
+            }
+            Motion::Unknown | Motion::Still | Motion::Idle => {}
+        }
+    }
+    if let Some(actor) = spins {
+        return Stall::Spins(actor);
+    }
+    if !alive.iter().all(|actor| case.node_of(*actor).is_patient()) {
+        return Stall::Short;
+    }
+    Stall::Stands
+}
+
+/// Whether a process began within the window.
+fn is_new(case: &Case<'_>, actor: usize) -> bool {
+    let node = case.node_of(actor);
+    let first = node.snapshots[node.window[0]];
+    let identity = case.actors[actor].process.identity;
+    first.processes.iter().all(|process| process.identity != identity)
+}
