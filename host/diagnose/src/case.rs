@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use model::{Endpoint, Process, ProcessId, Snapshot, Target, Thread, Trace, Trigger, Value};
 
-use crate::motion::{self, Motion};
+use crate::motion::{self, Motion, Seen};
 use crate::python;
 use crate::verdict::{Culprit, Evidence, Victim};
 use crate::wait::{self, Wait};
@@ -37,11 +37,8 @@ pub(crate) struct Actor<'a> {
     pub(crate) group: Option<String>,
     pub(crate) parent: Option<usize>,
     pub(crate) children: Vec<usize>,
-    pub(crate) motion: Motion,
-    /// Whether its main thread was given a processor during the window; yes where that is not known.
-    pub(crate) main_ran: bool,
-    /// Whether its main thread is where it was throughout the window.
-    pub(crate) stands: bool,
+    /// What it did; nothing where it is not there any more.
+    pub(crate) seen: Option<Seen>,
     /// What its main thread waits for.
     pub(crate) wait: Wait,
 }
@@ -71,6 +68,33 @@ pub(crate) struct Case<'a> {
     pub(crate) actors: Vec<Actor<'a>>,
 }
 
+impl Actor<'_> {
+    pub(crate) fn motion(&self) -> Motion {
+        self.seen.map_or(Motion::Unknown, |seen| seen.motion)
+    }
+
+    /// Whether its main thread was given a processor during the window; yes where that is not known.
+    pub(crate) fn main_ran(&self) -> bool {
+        self.seen.is_none_or(|seen| seen.main_ran)
+    }
+
+    /// Whether its main thread is where it was throughout the window.
+    pub(crate) fn stands(&self) -> bool {
+        self.seen.is_some_and(|seen| seen.stands)
+    }
+
+    /// Whether its main thread has not run for at least so many intervals.
+    pub(crate) fn main_is_still_for(&self, intervals: usize) -> bool {
+        self.seen
+            .is_some_and(|seen| seen.main_still_for >= intervals)
+    }
+
+    /// Whether no thread of it ran for at least so many intervals.
+    pub(crate) fn is_still_for(&self, intervals: usize) -> bool {
+        self.seen.is_some_and(|seen| seen.still_for >= intervals)
+    }
+}
+
 impl<'a> Node<'a> {
     pub(crate) fn newest(&self) -> &'a Snapshot {
         self.snapshots[self.snapshots.len() - 1]
@@ -78,13 +102,6 @@ impl<'a> Node<'a> {
 
     pub(crate) fn newest_index(&self) -> usize {
         self.snapshots.len() - 1
-    }
-
-    /// The time from the first snapshot of the window to the newest.
-    pub(crate) fn span(&self) -> Duration {
-        let first = self.snapshots[self.window[0]];
-        let now = self.newest().capture.started_at;
-        now.since(first.capture.started_at)
     }
 
     /// Whether enough was seen to say that nothing moves.
@@ -136,7 +153,9 @@ impl<'a> Case<'a> {
                     'Z' | 'X' => Fate::Zombie,
                     _ => Fate::Alive,
                 };
-                let seen = motions.get(&process.identity).filter(|_| fate == Fate::Alive);
+                let seen = motions
+                    .get(&process.identity)
+                    .filter(|_| fate == Fate::Alive);
                 self.actors.push(Actor {
                     node,
                     snapshot: position,
@@ -148,9 +167,7 @@ impl<'a> Case<'a> {
                     group: None,
                     parent: None,
                     children: Vec::new(),
-                    motion: seen.map_or(Motion::Unknown, |seen| seen.motion),
-                    main_ran: seen.is_none_or(|seen| seen.main_ran),
-                    stands: seen.is_some_and(|seen| seen.stands),
+                    seen: seen.copied(),
                     wait: wait::of_main(process),
                 });
             }
@@ -161,7 +178,9 @@ impl<'a> Case<'a> {
         }
         for actor in self.actors.iter_mut().filter(|actor| actor.node == node) {
             let said = notes.get(&actor.process.identity);
-            actor.rank = said.and_then(|said| said.rank).or_else(|| number(actor.process, "RANK"));
+            actor.rank = said
+                .and_then(|said| said.rank)
+                .or_else(|| number(actor.process, "RANK"));
             actor.group = said.and_then(|said| said.group.clone());
         }
         self.nodes.push(Node {
@@ -177,7 +196,9 @@ impl<'a> Case<'a> {
         let mut by_pid: HashMap<(usize, i32), usize> = HashMap::new();
         for (index, actor) in self.actors.iter().enumerate() {
             // Those in the newest snapshot came first.
-            by_pid.entry((actor.node, actor.process.pid)).or_insert(index);
+            by_pid
+                .entry((actor.node, actor.process.pid))
+                .or_insert(index);
         }
         for index in 0..self.actors.len() {
             let actor = &self.actors[index];
@@ -291,7 +312,14 @@ impl<'a> Case<'a> {
 
     pub(crate) fn victims(&self, actors: &[usize]) -> Vec<Victim> {
         let mut victims: Vec<Victim> = actors.iter().map(|actor| self.victim(*actor)).collect();
-        victims.sort_by_key(|victim| (victim.rank.is_none(), victim.rank, victim.node.clone(), victim.pid));
+        victims.sort_by_key(|victim| {
+            (
+                victim.rank.is_none(),
+                victim.rank,
+                victim.node.clone(),
+                victim.pid,
+            )
+        });
         victims.dedup();
         victims
     }
@@ -304,16 +332,26 @@ pub(crate) fn trace_of(process: &Process, tid: i32) -> Option<&Trace> {
     }
     let traces = &process.pyspy.as_ref()?.traces;
     let tid = u64::try_from(tid).ok();
-    traces.iter().find(|trace| trace.os_thread_id.is_some() && trace.os_thread_id == tid)
+    traces
+        .iter()
+        .find(|trace| trace.os_thread_id.is_some() && trace.os_thread_id == tid)
 }
 
 /// The index of a thread in `proc.threads`.
 pub(crate) fn thread_index(process: &Process, tid: i32) -> Option<usize> {
-    process.proc.threads.iter().position(|thread| thread.tid == tid)
+    process
+        .proc
+        .threads
+        .iter()
+        .position(|thread| thread.tid == tid)
 }
 
 pub(crate) fn main_thread(process: &Process) -> Option<&Thread> {
-    process.proc.threads.iter().find(|thread| thread.tid == process.pid)
+    process
+        .proc
+        .threads
+        .iter()
+        .find(|thread| thread.tid == process.pid)
 }
 
 struct Said {
@@ -356,7 +394,10 @@ fn number(process: &Process, variable: &str) -> Option<u64> {
 /// Without the last snapshots of a task that is being ended: what it did before is the point. All, where that leaves nothing.
 fn before_the_end<'a>(snapshots: &[&'a Snapshot]) -> Vec<&'a Snapshot> {
     let is_end = |snapshot: &&Snapshot| {
-        matches!(snapshot.capture.trigger, Some(Trigger::Signal | Trigger::Exit))
+        matches!(
+            snapshot.capture.trigger,
+            Some(Trigger::Signal | Trigger::Exit)
+        )
     };
     match snapshots.iter().rposition(is_end) {
         Some(first @ 1..) => snapshots[..first].to_vec(),
@@ -367,7 +408,10 @@ fn before_the_end<'a>(snapshots: &[&'a Snapshot]) -> Vec<&'a Snapshot> {
 /// The newest snapshots, far enough apart, that [`PATIENCE`] intervals lie between.
 fn window(snapshots: &[&Snapshot]) -> Vec<usize> {
     let newest = snapshots.len() - 1;
-    let interval = snapshots[newest].capture.interval_s.filter(|it| it.is_finite() && *it > 0.0);
+    let interval = snapshots[newest]
+        .capture
+        .interval_s
+        .filter(|it| it.is_finite() && *it > 0.0);
     let least = Duration::try_from_secs_f64(interval.unwrap_or(0.0) * 0.4).unwrap_or_default();
     let mut window = vec![newest];
     for position in (0..newest).rev() {

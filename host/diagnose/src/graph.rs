@@ -94,9 +94,18 @@ type Shared<'a> = HashMap<(usize, &'a str), Vec<usize>>;
 fn shared_futexes<'a>(case: &Case<'a>) -> Shared<'a> {
     let mut shared: Shared<'a> = HashMap::new();
     for (node, it) in case.nodes.iter().enumerate() {
-        for futex in it.newest().ipc.futexes.iter().filter(|futex| !futex.private) {
+        for futex in it
+            .newest()
+            .ipc
+            .futexes
+            .iter()
+            .filter(|futex| !futex.private)
+        {
             if let Some(actor) = case.find(node, futex.identity) {
-                shared.entry((node, futex.address.as_str())).or_default().push(actor);
+                shared
+                    .entry((node, futex.address.as_str()))
+                    .or_default()
+                    .push(actor);
             }
         }
     }
@@ -121,7 +130,11 @@ fn edge(case: &Case<'_>, shared: &Shared<'_>, actor: usize) -> Option<Edge> {
         Wait::Connect { target } => connection(case, actor, target)?,
         Wait::FileLock => file_lock(case, actor)?,
         Wait::Child { pid } => child(case, actor, *pid)?,
-        Wait::Futex { address, is_private: false, .. } => shared_futex(case, shared, actor, address)?,
+        Wait::Futex {
+            address,
+            is_private: false,
+            ..
+        } => shared_futex(case, shared, actor, address)?,
         _ => return None,
     };
     let mut evidence: Vec<Evidence> = call("name").into_iter().collect();
@@ -134,7 +147,9 @@ pub(crate) fn target_of(case: &Case<'_>, actor: usize, fd: i32) -> Option<String
     let fd = fd.to_string();
     let process = case.actors[actor].process;
     let mut descriptors = process.proc.file_descriptors.iter();
-    descriptors.find(|it| it.fd == fd).map(|it| it.target.clone())
+    descriptors
+        .find(|it| it.fd == fd)
+        .map(|it| it.target.clone())
 }
 
 fn of_target(case: &Case<'_>, actor: usize, target: &str, writes: bool) -> Option<Edge> {
@@ -153,25 +168,39 @@ fn owners(case: &Case<'_>, node: usize, endpoint: &Endpoint, end: Option<PipeEnd
         (Some(end), owner) => owner == Some(end),
     };
     let owners = endpoint.owners.iter().filter(|owner| fits(owner.end));
-    let mut found: Vec<usize> = owners.filter_map(|owner| case.find(node, owner.identity)).collect();
+    let mut found: Vec<usize> = owners
+        .filter_map(|owner| case.find(node, owner.identity))
+        .collect();
     found.dedup();
     found
 }
 
 fn pipe(case: &Case<'_>, node: usize, index: usize, endpoint: &Endpoint, writes: bool) -> Edge {
-    let end = if writes { PipeEnd::Read } else { PipeEnd::Write };
+    let end = if writes {
+        PipeEnd::Read
+    } else {
+        PipeEnd::Write
+    };
     let wakers = owners(case, node, endpoint, Some(end));
     // Ends that are not known may be the other end.
     let is_known = endpoint.owners.iter().all(|owner| owner.end.is_some());
     let others = endpoint.pipe.as_ref().and_then(|pipe| {
-        if writes { pipe.has_readers } else { pipe.has_writers }
+        if writes {
+            pipe.has_readers
+        } else {
+            pipe.has_writers
+        }
     });
     let outside = !is_known || (wakers.is_empty() && others != Some(false));
     let path = format!("/ipc/endpoints/{index}");
     let evidence = ["pipe/bytes_waiting", "owners"].iter();
     let evidence = evidence.filter_map(|key| case.cite_newest(node, &format!("{path}/{key}")));
     Edge {
-        kind: if writes { EdgeKind::PipeWrite } else { EdgeKind::PipeRead },
+        kind: if writes {
+            EdgeKind::PipeWrite
+        } else {
+            EdgeKind::PipeRead
+        },
         wakers,
         outside,
         evidence: evidence.collect(),
@@ -202,7 +231,11 @@ fn socket(
         evidence.extend(case.cite_newest(node, &format!("/ipc/endpoints/{index}/tcp/remote")));
     }
     Some(Edge {
-        kind: if writes { EdgeKind::SocketWrite } else { EdgeKind::SocketRead },
+        kind: if writes {
+            EdgeKind::SocketWrite
+        } else {
+            EdgeKind::SocketRead
+        },
         wakers,
         outside,
         evidence,
@@ -212,7 +245,12 @@ fn socket(
 /// Who holds the other end of a TCP connection on another node.
 fn elsewhere(case: &Case<'_>, node: usize, endpoint: &Endpoint) -> Option<Vec<usize>> {
     let tcp = endpoint.tcp.as_ref()?;
-    for (other, it) in case.nodes.iter().enumerate().filter(|(other, _)| *other != node) {
+    for (other, it) in case
+        .nodes
+        .iter()
+        .enumerate()
+        .filter(|(other, _)| *other != node)
+    {
         let mut endpoints = it.newest().ipc.endpoints.iter();
         let peer = endpoints.find(|peer| {
             let peer = peer.tcp.as_ref();
@@ -260,12 +298,17 @@ fn file_lock(case: &Case<'_>, actor: usize) -> Option<Edge> {
     };
     let index = locks.iter().position(|lock| waits(&lock))?;
     let lock = &locks[index];
-    let mut wakers: Vec<usize> = lock.owners.iter().filter_map(|owner| case.find(it.node, owner.identity)).collect();
+    let mut wakers: Vec<usize> = lock
+        .owners
+        .iter()
+        .filter_map(|owner| case.find(it.node, owner.identity))
+        .collect();
     wakers.extend(lock.holder.and_then(|holder| case.find(it.node, holder)));
     wakers.sort_unstable();
     wakers.dedup();
     let keys = ["holder", "path", "waiters"].iter();
-    let evidence = keys.filter_map(|key| case.cite_newest(it.node, &format!("/ipc/locks/{index}/{key}")));
+    let evidence =
+        keys.filter_map(|key| case.cite_newest(it.node, &format!("/ipc/locks/{index}/{key}")));
     Some(Edge {
         kind: EdgeKind::FileLock,
         outside: wakers.is_empty(),
@@ -306,17 +349,22 @@ fn shared_futex(case: &Case<'_>, shared: &Shared<'_>, actor: usize, address: &st
     let mut wakers = Vec::new();
     let mut evidence = Vec::new();
     let futexes = &newest.ipc.futexes;
-    if let Some(index) = futexes.iter().position(|futex| {
-        futex.identity == it.process.identity && futex.address == address
-    }) {
+    if let Some(index) = futexes
+        .iter()
+        .position(|futex| futex.identity == it.process.identity && futex.address == address)
+    {
         evidence.extend(case.cite_newest(it.node, &format!("/ipc/futexes/{index}/address")));
     }
     for (index, file) in newest.ipc.shared_memory.iter().enumerate() {
         let maps = |mapping: &&model::SharedMapping| mapping.identity == it.process.identity;
         if file.mapped.iter().any(|mapping| maps(&mapping)) {
-            let mapped = file.mapped.iter().filter_map(|it_| case.find(it.node, it_.identity));
+            let mapped = file
+                .mapped
+                .iter()
+                .filter_map(|it_| case.find(it.node, it_.identity));
             wakers.extend(mapped.filter(|other| !waiting.contains(other)));
-            evidence.extend(case.cite_newest(it.node, &format!("/ipc/shared_memory/{index}/mapped")));
+            evidence
+                .extend(case.cite_newest(it.node, &format!("/ipc/shared_memory/{index}/mapped")));
         }
     }
     evidence.truncate(2);

@@ -49,7 +49,12 @@ pub(crate) fn groups(case: &Case<'_>, graph: &Graph) -> Vec<Group> {
         let ranks = names.entry(actor.group.as_deref()).or_default();
         let known = ranks.entry(rank).or_insert(index);
         let older = |one: usize, other: usize| {
-            let age = |it: usize| (case.actors[it].fate != Fate::Gone, case.actors[it].process.start_time_ticks);
+            let age = |it: usize| {
+                (
+                    case.actors[it].fate != Fate::Gone,
+                    case.actors[it].process.start_time_ticks,
+                )
+            };
             age(one) < age(other)
         };
         if older(*known, index) {
@@ -66,23 +71,33 @@ pub(crate) fn groups(case: &Case<'_>, graph: &Graph) -> Vec<Group> {
         }
     }
     let groups = names.into_values().filter(|ranks| ranks.len() > 1);
-    groups.map(|ranks| group(case, graph, ranks.into_values().collect())).collect()
+    groups
+        .map(|ranks| group(case, graph, ranks.into_values().collect()))
+        .collect()
 }
 
 fn group(case: &Case<'_>, graph: &Graph, ranks: Vec<usize>) -> Group {
     let is_alive = |rank: &usize| case.actors[*rank].fate == Fate::Alive;
     let (alive, dead): (Vec<usize>, Vec<usize>) = ranks.iter().copied().partition(is_alive);
     let meeting: BTreeSet<usize> = meeting(case, graph, &alive);
-    let waiting: Vec<usize> = alive.iter().copied().filter(|rank| {
-        meeting.contains(rank) && case.actors[*rank].stands
-    }).collect();
+    let waiting: Vec<usize> = alive
+        .iter()
+        .copied()
+        .filter(|rank| meeting.contains(rank) && case.actors[*rank].stands())
+        .collect();
     let is_patient = alive.iter().all(|rank| case.node_of(*rank).is_patient());
     let still = |rank: &usize| stands_still(case, *rank, waiting.contains(rank));
     let is_stalled = is_patient
         && !alive.is_empty()
         && alive.iter().all(still)
-        && (!waiting.is_empty() || alive.iter().all(|rank| case.actors[*rank].motion != Motion::Spins))
+        && waiting.iter().any(|rank| waits_long(case, *rank, &alive))
         && !all_exchange(case, &alive, &waiting);
+    // That one has ended says why, so that less patience is needed.
+    let has_lost = !dead.is_empty()
+        && alive
+            .iter()
+            .all(|rank| case.actors[*rank].main_is_still_for(2));
+    let is_stalled = is_stalled || (has_lost && !meeting.is_empty());
     let (behind, order) = if alive.len() > 1 {
         behind(case, &alive, &meeting)
     } else {
@@ -98,23 +113,44 @@ fn group(case: &Case<'_>, graph: &Graph, ranks: Vec<usize>) -> Group {
     }
 }
 
+/// Whether a rank has waited longer than it ever did before, and than a step takes: in each step, ranks wait for the slowest.
+fn waits_long(case: &Case<'_>, rank: usize, alive: &[usize]) -> bool {
+    let Some(seen) = case.actors[rank].seen else {
+        return false;
+    };
+    let step_time = alive
+        .iter()
+        .filter_map(|rank| case.actors[*rank].seen)
+        .map(|seen| seen.step_time)
+        .max();
+    let usual = seen.main_still_before.max(step_time.unwrap_or_default());
+    // One that polls while it waits has no such time.
+    seen.main_ran || seen.main_still > usual
+}
+
 /// Whether a rank does not get on, nor anything that descends from it.
 fn stands_still(case: &Case<'_>, rank: usize, waits: bool) -> bool {
     let actor = &case.actors[rank];
-    if waits && !actor.main_ran {
+    if waits && !actor.main_ran() {
         return true;
     }
     let still = |actor: usize| {
-        matches!(case.actors[actor].motion, Motion::Still | Motion::Idle | Motion::Spins)
+        matches!(
+            case.actors[actor].motion(),
+            Motion::Still | Motion::Idle | Motion::Spins
+        )
     };
     let children = case.descendants(rank);
-    let mut children = children.into_iter().filter(|child| case.actors[*child].fate == Fate::Alive);
-    still(rank) && children.all(|child| still(child) || case.actors[child].motion == Motion::Unknown)
+    let mut children = children
+        .into_iter()
+        .filter(|child| case.actors[*child].fate == Fate::Alive);
+    still(rank)
+        && children.all(|child| still(child) || case.actors[child].motion() == Motion::Unknown)
 }
 
 /// Whether all ranks are in the same kind of wait and each wakes now and then: they may well exchange data.
 fn all_exchange(case: &Case<'_>, alive: &[usize], waiting: &[usize]) -> bool {
-    alive.len() == waiting.len() && alive.iter().all(|rank| case.actors[*rank].main_ran)
+    alive.len() == waiting.len() && alive.iter().all(|rank| case.actors[*rank].main_ran())
 }
 
 fn frames<'a>(case: &Case<'a>, actor: usize) -> &'a [SharedFrame] {
@@ -136,7 +172,10 @@ fn meeting(case: &Case<'_>, graph: &Graph, alive: &[usize]) -> BTreeSet<usize> {
         let edge = graph.edge(*rank);
         edge.is_some_and(|edge| {
             let own = case.descendants(*rank);
-            let to_others = edge.wakers.iter().any(|waker| waker != rank && !own.contains(waker));
+            let to_others = edge
+                .wakers
+                .iter()
+                .any(|waker| waker != rank && !own.contains(waker));
             match edge.kind {
                 EdgeKind::SocketRead => to_others || edge.outside,
                 EdgeKind::Shared => to_others || edge.wakers.is_empty(),
@@ -167,7 +206,10 @@ fn behind(
 
 /// Those with the least value, where all have one and they differ.
 fn least<T: PartialOrd>(alive: &[usize], value: impl Fn(usize) -> Option<T>) -> Option<Vec<usize>> {
-    let values: Option<Vec<(usize, T)>> = alive.iter().map(|rank| Some((*rank, value(*rank)?))).collect();
+    let values: Option<Vec<(usize, T)>> = alive
+        .iter()
+        .map(|rank| Some((*rank, value(*rank)?)))
+        .collect();
     let values = values?;
     let mut least = &values.first()?.1;
     for (_, value) in &values {
@@ -175,7 +217,11 @@ fn least<T: PartialOrd>(alive: &[usize], value: impl Fn(usize) -> Option<T>) -> 
             least = value;
         }
     }
-    let behind: Vec<usize> = values.iter().filter(|(_, value)| value <= least).map(|(rank, _)| *rank).collect();
+    let behind: Vec<usize> = values
+        .iter()
+        .filter(|(_, value)| value <= least)
+        .map(|(rank, _)| *rank)
+        .collect();
     (behind.len() < alive.len()).then_some(behind)
 }
 
@@ -189,12 +235,16 @@ fn clock(case: &Case<'_>, rank: usize, alive: &[usize]) -> Option<Vec<f64>> {
     };
     let key = |step: &Step| (step.file.clone(), step.function.clone(), step.name.clone());
     let in_all = |step: &Step| {
-        alive.iter().all(|other| main(*other).any(|theirs| key(theirs) == key(step)))
+        alive
+            .iter()
+            .all(|other| main(*other).any(|theirs| key(theirs) == key(step)))
     };
     let mut steps: Vec<&Step> = main(rank).filter(|step| in_all(step)).collect();
     // Steps come as frames do, the innermost first. An epoch counts more than what is counted within it.
     steps.reverse();
-    let outermost = steps.first().map(|step| (step.file.clone(), step.function.clone()))?;
+    let outermost = steps
+        .first()
+        .map(|step| (step.file.clone(), step.function.clone()))?;
     steps.retain(|step| (step.file.clone(), step.function.clone()) == outermost);
     steps.sort_by_key(|step| (step.name != "epoch", step.name.clone()));
     steps.iter().map(|step| step.value.as_f64()).collect()

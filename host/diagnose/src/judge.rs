@@ -45,10 +45,12 @@ pub fn judge(histories: &[History<'_>]) -> Judgement {
     let scene = Scene::new(case);
     let mut tried = Vec::new();
     let mut held: Vec<Verdict> = Vec::new();
-    for rule in rules::ALL.into_iter().chain(rules::OTHERS) {
+    for rule in rules::all() {
         match (rule.holds)(&scene) {
             Ok(found) => {
-                let reason = found.first().map_or_else(String::new, |it| it.summary.clone());
+                let reason = found
+                    .first()
+                    .map_or_else(String::new, |it| it.summary.clone());
                 tried.push(Tried {
                     rule: rule.name,
                     held: true,
@@ -92,19 +94,37 @@ fn otherwise(scene: &Scene<'_>) -> Verdict {
         Stall::Moves(actor) => {
             let (why, evidence) = sign(scene, actor);
             let who = words::who(&scene.case, actor);
-            plain(State::Healthy, Cause::Progressing, format!("It gets on: {who} {why}."), evidence)
+            plain(
+                State::Healthy,
+                Cause::Progressing,
+                format!("It gets on: {who} {why}."),
+                evidence,
+            )
         }
         Stall::Spins(actor) => {
             let who = words::who(&scene.case, actor);
             let at = words::at_actor(&scene.case, actor);
-            let evidence = scene.case.cite(actor, "proc/utime_ticks").into_iter().collect();
+            let evidence = scene
+                .case
+                .cite(actor, "proc/utime_ticks")
+                .into_iter()
+                .collect();
             let summary = format!("It works: {who} uses a processor{at}.");
             plain(State::Healthy, Cause::Progressing, summary, evidence)
         }
         Stall::Ended => {
-            let evidence = scene.case.cite_newest(0, "/capture/started_at").into_iter().collect();
+            let evidence = scene
+                .case
+                .cite_newest(0, "/capture/started_at")
+                .into_iter()
+                .collect();
             let summary = "No process of the task is left; how they ended was not seen.";
-            plain(State::Finished, Cause::Finished, summary.to_owned(), evidence)
+            plain(
+                State::Finished,
+                Cause::Finished,
+                summary.to_owned(),
+                evidence,
+            )
         }
         Stall::Stands if rests(scene).is_some() => {
             let (who, evidence) = rests(scene).unwrap_or_default();
@@ -117,7 +137,12 @@ fn otherwise(scene: &Scene<'_>) -> Verdict {
         }
         Stall::Short => {
             let summary = "There are too few snapshots to tell; ask again in a few intervals.";
-            plain(State::Unknown, Cause::Unknown, summary.to_owned(), Vec::new())
+            plain(
+                State::Unknown,
+                Cause::Unknown,
+                summary.to_owned(),
+                Vec::new(),
+            )
         }
     }
 }
@@ -126,7 +151,7 @@ fn otherwise(scene: &Scene<'_>) -> Verdict {
 fn sign(scene: &Scene<'_>, actor: usize) -> (String, Vec<Evidence>) {
     let process = scene.case.actors[actor].process;
     let cite = |below: &str| scene.case.cite(actor, below).into_iter().collect();
-    let Motion::Advances(sign) = scene.case.actors[actor].motion else {
+    let Motion::Advances(sign) = scene.case.actors[actor].motion() else {
         return ("has only begun".to_owned(), cite("start_time_ticks"));
     };
     match sign {
@@ -139,7 +164,10 @@ fn sign(scene: &Scene<'_>, actor: usize) -> (String, Vec<Evidence>) {
         Sign::Memory => ("touches new memory".to_owned(), cite("proc/minor_faults")),
         Sign::Stack => {
             let at = words::at_actor(&scene.case, actor);
-            (format!("moves through its program, now{at}"), cite("proc/utime_ticks"))
+            (
+                format!("moves through its program, now{at}"),
+                cite("proc/utime_ticks"),
+            )
         }
         Sign::Processor => ("uses a processor".to_owned(), cite("proc/utime_ticks")),
     }
@@ -158,13 +186,19 @@ fn rests(scene: &Scene<'_>) -> Option<(String, Vec<Evidence>)> {
             resting.push(index);
         }
     }
-    if resting.is_empty() || !scene.groups.is_empty() {
+    if resting.is_empty() || scene.groups.iter().any(|group| group.is_stalled) {
         return None;
     }
     let mut known = resting.clone();
     known.extend(scene.graph.waiting_for(&scene.case, &resting));
     let all_known = scene.case.alive().all(|(index, _)| known.contains(&index));
-    if !all_known || scene.case.actors.iter().any(|actor| actor.fate == Fate::Zombie) {
+    if !all_known
+        || scene
+            .case
+            .actors
+            .iter()
+            .any(|actor| actor.fate == Fate::Zombie)
+    {
         return None;
     }
     let first = resting[0];

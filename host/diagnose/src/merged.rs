@@ -78,26 +78,45 @@ impl Merged {
                 for trace in process.pyspy.iter().flat_map(|stacks| &stacks.traces) {
                     let place = labels.place(&trace.frames, level, &snapshot.focus_files);
                     let process = process.identity;
-                    classes.entry(place).or_default().push(Member { node, process, rank });
+                    classes.entry(place).or_default().push(Member {
+                        node,
+                        process,
+                        rank,
+                    });
                 }
             }
         }
         let tree = tree(&labels, &classes);
-        let mut list: Vec<Class> = classes.iter().map(|(place, members)| class(&labels, place, members)).collect();
+        let mut list: Vec<Class> = classes
+            .iter()
+            .map(|(place, members)| class(&labels, place, members))
+            .collect();
         list.sort_by(|one, other| {
-            (other.threads, &one.frames, &one.ranks).cmp(&(one.threads, &other.frames, &other.ranks))
+            (other.threads, &one.frames, &one.ranks).cmp(&(
+                one.threads,
+                &other.frames,
+                &other.ranks,
+            ))
         });
-        Self { classes: list, tree }
+        Self {
+            classes: list,
+            tree,
+        }
     }
 }
 
 fn ranks(snapshot: &Snapshot) -> HashMap<ProcessId, u64> {
     let mut ranks = HashMap::new();
     for annotation in snapshot.annotations.iter().filter(|it| it.key == "rank") {
-        if let (Target::Process(identity), Value::Number(number)) = (&annotation.target, &annotation.value)
+        if let (Target::Process(identity), Value::Number(number)) =
+            (&annotation.target, &annotation.value)
             && *number >= 0.0
         {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "ranks are small whole numbers")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "ranks are small whole numbers"
+            )]
             ranks.insert(*identity, *number as u64);
         }
     }
@@ -116,7 +135,9 @@ struct Labels {
 impl Labels {
     /// The place of a stack, outermost frame first.
     fn place(&mut self, frames: &[SharedFrame], level: Level, focus: &[String]) -> Vec<u32> {
-        let own = frames.iter().position(|frame| !crate::python::is_standard_library(frame));
+        let own = frames
+            .iter()
+            .position(|frame| !crate::python::is_standard_library(frame));
         let mut place = Vec::with_capacity(frames.len());
         for (index, frame) in frames.iter().enumerate().rev() {
             let with_line = level == Level::Line || own == Some(index) || is_focus(frame, focus);
@@ -156,12 +177,15 @@ impl Labels {
 
 /// Whether a frame's file is named by the `focus-files` setting, by its end.
 fn is_focus(frame: &Frame, focus: &[String]) -> bool {
-    focus.iter().any(|pattern| !pattern.contains('*') && frame.filename.ends_with(pattern.as_str()))
+    focus
+        .iter()
+        .any(|pattern| !pattern.contains('*') && frame.filename.ends_with(pattern.as_str()))
 }
 
 fn class(labels: &Labels, place: &[u32], members: &[Member]) -> Class {
     let (ranks, pids) = who(members);
-    let mut processes: Vec<(usize, ProcessId)> = members.iter().map(|it| (it.node, it.process)).collect();
+    let mut processes: Vec<(usize, ProcessId)> =
+        members.iter().map(|it| (it.node, it.process)).collect();
     processes.sort_unstable();
     processes.dedup();
     Class {
@@ -175,7 +199,11 @@ fn class(labels: &Labels, place: &[u32], members: &[Member]) -> Class {
 
 fn who(members: &[Member]) -> (String, Vec<i32>) {
     let ranks = ranges(members.iter().filter_map(|member| member.rank));
-    let mut pids: Vec<i32> = members.iter().filter(|it| it.rank.is_none()).map(|it| it.process.pid).collect();
+    let mut pids: Vec<i32> = members
+        .iter()
+        .filter(|it| it.rank.is_none())
+        .map(|it| it.process.pid)
+        .collect();
     pids.sort_unstable();
     pids.dedup();
     (ranks, pids)
@@ -202,14 +230,23 @@ fn tree(labels: &Labels, classes: &HashMap<Vec<u32>, Vec<Member>>) -> Vec<Node> 
 
 /// Turns branches into nodes, the deepest first, without a call for each level.
 fn nodes(labels: &Labels, root: Branch) -> Vec<Node> {
-    let mut stack: Vec<(Option<u32>, Vec<Member>, std::collections::btree_map::IntoIter<u32, Branch>, Vec<Node>)> =
-        vec![(None, root.members, root.children.into_iter(), Vec::new())];
+    let mut stack: Vec<(
+        Option<u32>,
+        Vec<Member>,
+        std::collections::btree_map::IntoIter<u32, Branch>,
+        Vec<Node>,
+    )> = vec![(None, root.members, root.children.into_iter(), Vec::new())];
     loop {
         let Some((_, _, children, _)) = stack.last_mut() else {
             return Vec::new();
         };
         if let Some((label, branch)) = children.next() {
-            stack.push((Some(label), branch.members, branch.children.into_iter(), Vec::new()));
+            stack.push((
+                Some(label),
+                branch.members,
+                branch.children.into_iter(),
+                Vec::new(),
+            ));
             continue;
         }
         let Some((label, members, _, mut below)) = stack.pop() else {

@@ -56,7 +56,8 @@ pub(crate) fn place(frame: &Frame) -> Place {
 
 /// Whether two stacks stand at the same lines.
 pub(crate) fn same_place(one: &[SharedFrame], other: &[SharedFrame]) -> bool {
-    let same = |a: &Frame, b: &Frame| a.line == b.line && a.name == b.name && a.filename == b.filename;
+    let same =
+        |a: &Frame, b: &Frame| a.line == b.line && a.name == b.name && a.filename == b.filename;
     one.len() == other.len()
         && one
             .iter()
@@ -83,7 +84,11 @@ pub(crate) fn wants(frames: &[SharedFrame]) -> Option<Wants> {
     if !file.ends_with("/threading.py") && !file.ends_with("/synchronize.py") {
         // `queue.SimpleQueue.get` and the like are C: they look like the lock of whoever calls them.
         let of_library = is_standard_library(innermost);
-        return Some(if of_library { Wants::Notice } else { Wants::Lock });
+        return Some(if of_library {
+            Wants::Notice
+        } else {
+            Wants::Lock
+        });
     }
     Some(match name {
         "wait" | "wait_for" => Wants::Notice,

@@ -32,6 +32,9 @@ mod tests {
         assert_eq!(ranges([3, 4]), "3,4");
         assert_eq!(ranges([7]), "7");
         assert_eq!(ranges([]), "");
-        assert_eq!(ranges([u64::MAX, u64::MAX - 1, u64::MAX - 2]), format!("{}-{}", u64::MAX - 2, u64::MAX));
+        assert_eq!(
+            ranges([u64::MAX, u64::MAX - 1, u64::MAX - 2]),
+            format!("{}-{}", u64::MAX - 2, u64::MAX)
+        );
     }
 }

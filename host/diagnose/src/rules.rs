@@ -34,7 +34,7 @@ pub struct Rule {
 }
 
 /// All rules, the most certain and most telling first.
-pub const ALL: [&Rule; 21] = [
+const ALL: [&Rule; 21] = [
     &memory::KILLED,
     &stopped::RULE,
     &storage::RULE,
@@ -58,5 +58,10 @@ pub const ALL: [&Rule; 21] = [
     &waiting::CHILD,
 ];
 
+/// Returns all rules in the order in which they are tried.
+pub fn all() -> impl Iterator<Item = &'static Rule> {
+    ALL.into_iter().chain(OTHERS)
+}
+
 /// Rules about a task that gets on, or is not there any more.
-pub const OTHERS: [&Rule; 3] = [&crashed::RULE, &throttled::RULE, &memory::PRESSURE];
+const OTHERS: [&Rule; 3] = [&crashed::RULE, &throttled::RULE, &memory::PRESSURE];

@@ -57,22 +57,26 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The same for a fault of these processes alone: where the task moves elsewhere, its main process must wait for them.
+    /// The same for a fault of these processes that is proved by itself: where others get on, the main process of the task
+    /// must wait for them.
     pub(crate) fn must_matter(&self, actors: &[usize]) -> Result<(), String> {
-        if matches!(self.stall, Stall::Short | Stall::Ended) {
-            return self.must_stand();
-        }
         let waiting = self.graph.waiting_for(&self.case, actors);
+        let is_concerned = |actor: usize| actors.contains(&actor) || waiting.contains(&actor);
         let is_root = |actor: usize| {
             let node = self.case.node_of(actor);
             let root = node.newest().scope.as_ref().map(|scope| scope.root);
             root == Some(self.case.actors[actor].process.identity)
         };
-        let stands = |actor: &usize| !self.case.actors[*actor].main_ran;
-        if waiting.iter().chain(actors).any(|actor| is_root(*actor) && stands(actor)) {
-            return Ok(());
+        let mut alive = self.case.alive();
+        let root_waits =
+            alive.any(|(actor, it)| is_concerned(actor) && is_root(actor) && it.is_still_for(1));
+        let mut others = self.case.alive().filter(|(actor, _)| !is_concerned(*actor));
+        let moving =
+            others.find(|(_, it)| matches!(it.motion(), Motion::Advances(_) | Motion::Spins));
+        match moving {
+            Some((actor, _)) if !root_waits => Err(self.why_not(Stall::Moves(actor))),
+            _ => Ok(()),
         }
-        self.must_stand()
     }
 
     fn why_not(&self, stall: Stall) -> String {
@@ -120,7 +124,12 @@ impl<'a> Scene<'a> {
 
     /// Whether one of `roots` is this rank or works for it.
     fn belongs(&self, roots: &[usize], rank: usize) -> bool {
-        roots.contains(&rank) || self.case.descendants(rank).iter().any(|child| roots.contains(child))
+        roots.contains(&rank)
+            || self
+                .case
+                .descendants(rank)
+                .iter()
+                .any(|child| roots.contains(child))
     }
 }
 
@@ -135,16 +144,24 @@ fn stall(case: &Case<'_>, groups: &[Group]) -> Stall {
     if groups.iter().any(|group| group.is_stalled) {
         return Stall::Stands;
     }
-    let ranks: Vec<usize> = groups.iter().flat_map(|group| &group.ranks).copied().collect();
-    let of_ranks = |actor: &usize| ranks.is_empty() || ranks.contains(actor) || {
-        let rank = case.actors[*actor].rank;
-        rank.is_some()
+    let ranks: Vec<usize> = groups
+        .iter()
+        .flat_map(|group| &group.ranks)
+        .copied()
+        .collect();
+    let of_ranks = |actor: &usize| {
+        ranks.is_empty() || ranks.contains(actor) || {
+            let rank = case.actors[*actor].rank;
+            rank.is_some()
+        }
     };
     for actor in alive.iter().copied().filter(of_ranks) {
-        match case.actors[actor].motion {
+        match case.actors[actor].motion() {
             Motion::Advances(_) => return Stall::Moves(actor),
             Motion::Spins => spins = spins.or(Some(actor)),
-            Motion::Unknown if case.node_of(actor).is_patient() && case.actors[actor].process.state != 'D' => {
+            Motion::Unknown
+                if case.node_of(actor).is_patient() && case.actors[actor].process.state != 'D' =>
+            {
                 // One that has only begun.
                 if case.node_of(actor).window.len() > 1 && is_new(case, actor) {
                     return Stall::Moves(actor);
@@ -167,5 +184,8 @@ fn is_new(case: &Case<'_>, actor: usize) -> bool {
     let node = case.node_of(actor);
     let first = node.snapshots[node.window[0]];
     let identity = case.actors[actor].process.identity;
-    first.processes.iter().all(|process| process.identity != identity)
+    first
+        .processes
+        .iter()
+        .all(|process| process.identity != identity)
 }

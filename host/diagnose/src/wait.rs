@@ -18,7 +18,11 @@ pub(crate) enum Wait {
     /// For a time.
     Sleep,
     /// For a word of memory.
-    Futex { address: String, is_timed: bool, is_private: bool },
+    Futex {
+        address: String,
+        is_timed: bool,
+        is_private: bool,
+    },
     /// For something to read.
     Read { target: String, fd: i32 },
     /// For room to write.
@@ -61,7 +65,10 @@ pub(crate) fn of(thread: &Thread) -> Wait {
     if is_storage(thread) {
         return Wait::Storage;
     }
-    thread.call.as_ref().map_or(Wait::Unknown, |call| of_call(call, thread))
+    thread
+        .call
+        .as_ref()
+        .map_or(Wait::Unknown, |call| of_call(call, thread))
 }
 
 /// Kernel functions that wait for a file system or a disk, by how their names begin: FUSE (`fs/fuse/dev.c`), NFS and its RPC
@@ -111,19 +118,29 @@ fn of_call(call: &SystemCall, thread: &Thread) -> Wait {
         "futex" | "futex_wait" | "futex_waitv" => Wait::Futex {
             address: call.address.clone().unwrap_or_default(),
             is_timed,
-            is_private: call.operation.as_deref().is_some_and(|it| it.contains("PRIVATE")),
+            is_private: call
+                .operation
+                .as_deref()
+                .is_some_and(|it| it.contains("PRIVATE")),
         },
-        "read" | "readv" | "pread64" | "recvfrom" | "recvmsg" | "recvmmsg" | "recv" => {
-            Wait::Read { target: target(), fd }
-        }
+        "read" | "readv" | "pread64" | "recvfrom" | "recvmsg" | "recvmmsg" | "recv" => Wait::Read {
+            target: target(),
+            fd,
+        },
         "write" | "writev" | "pwrite64" | "sendto" | "sendmsg" | "sendmmsg" | "send" => {
-            Wait::Write { target: target(), fd }
+            Wait::Write {
+                target: target(),
+                fd,
+            }
         }
         "poll" | "ppoll" | "select" | "pselect6" | "_newselect" => {
             if call.fds.is_empty() && is_timed {
                 Wait::Sleep
             } else {
-                Wait::Poll { fds: call.fds.clone(), is_timed }
+                Wait::Poll {
+                    fds: call.fds.clone(),
+                    is_timed,
+                }
             }
         }
         "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => Wait::Epoll { is_timed },
@@ -139,10 +156,17 @@ fn of_call(call: &SystemCall, thread: &Thread) -> Wait {
             }
         }
         "flock" => Wait::FileLock,
-        "fcntl" | "fcntl64" if call.operation.as_deref().is_some_and(|it| it.contains("SETLKW")) => {
+        "fcntl" | "fcntl64"
+            if call
+                .operation
+                .as_deref()
+                .is_some_and(|it| it.contains("SETLKW")) =>
+        {
             Wait::FileLock
         }
-        "wait4" | "waitid" | "waitpid" => Wait::Child { pid: call.waits_for.unwrap_or(-1) },
+        "wait4" | "waitid" | "waitpid" => Wait::Child {
+            pid: call.waits_for.unwrap_or(-1),
+        },
         "pause" | "rt_sigsuspend" | "rt_sigtimedwait" | "sigsuspend" => Wait::Signal,
         _ => Wait::Unknown,
     }

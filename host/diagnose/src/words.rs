@@ -25,7 +25,11 @@ pub(crate) fn who(case: &Case<'_>, actor: usize) -> String {
 /// The script or program of a process, in brackets.
 fn program(process: &Process) -> String {
     let name = |text: &str| safe(text.rsplit('/').next().unwrap_or(text));
-    let script = process.cmdline.iter().skip(1).find(|argument| argument.ends_with(".py"));
+    let script = process
+        .cmdline
+        .iter()
+        .skip(1)
+        .find(|argument| argument.ends_with(".py"));
     match script.or(process.cmdline.first()) {
         Some(text) if !text.is_empty() => format!(" ({})", name(text)),
         _ => String::new(),
@@ -36,7 +40,11 @@ fn program(process: &Process) -> String {
 pub(crate) fn many(case: &Case<'_>, actors: &[usize]) -> String {
     let ranks: Option<Vec<u64>> = actors
         .iter()
-        .map(|actor| case.actors[*actor].rank.filter(|_| case.actors[*actor].is_rank))
+        .map(|actor| {
+            case.actors[*actor]
+                .rank
+                .filter(|_| case.actors[*actor].is_rank)
+        })
         .collect();
     match (ranks, actors) {
         (_, []) => String::new(),
@@ -51,7 +59,12 @@ pub(crate) fn many(case: &Case<'_>, actors: &[usize]) -> String {
 pub(crate) fn at(culprit: &Culprit) -> String {
     culprit.frame.as_ref().map_or_else(String::new, |frame| {
         let file = frame.file.rsplit('/').next().unwrap_or(&frame.file);
-        format!(" in {} ({}:{})", safe(&frame.function), safe(file), frame.line)
+        format!(
+            " in {} ({}:{})",
+            safe(&frame.function),
+            safe(file),
+            frame.line
+        )
     })
 }
 
@@ -73,7 +86,10 @@ pub(crate) fn meeting(case: &Case<'_>, actor: usize) -> String {
 /// `waits` with what the kernel calls it, where nothing better is known.
 pub(crate) fn call(process: &Process) -> String {
     let call = main_thread(process).and_then(|thread| thread.call.as_ref());
-    call.map_or_else(|| "waits".to_owned(), |call| format!("waits in {}", safe(&call.name)))
+    call.map_or_else(
+        || "waits".to_owned(),
+        |call| format!("waits in {}", safe(&call.name)),
+    )
 }
 
 /// How a process ended, as far as it is known.
@@ -112,5 +128,8 @@ pub(crate) fn signal_name(signal: u8) -> String {
 
 /// Text of other people's processes without control characters.
 pub(crate) fn safe(text: &str) -> String {
-    text.chars().map(|it| if it.is_control() { '\u{fffd}' } else { it }).take(200).collect()
+    text.chars()
+        .map(|it| if it.is_control() { '\u{fffd}' } else { it })
+        .take(200)
+        .collect()
 }

@@ -23,13 +23,27 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     }
     let case = &scene.case;
     let faulty = case.actors.iter().enumerate().filter(|(_, actor)| {
-        actor.fate == Fate::Zombie && actor.process.proc.exit_signal.is_some_and(|it| FAULTS.contains(&it))
+        actor.fate == Fate::Zombie
+            && actor
+                .process
+                .proc
+                .exit_signal
+                .is_some_and(|it| FAULTS.contains(&it))
     });
     let Some((culprit, _)) = faulty.min_by_key(|(index, actor)| (actor.snapshot, *index)) else {
         return Err("no process is known to have been ended by a fault".to_owned());
     };
-    let summary = format!("{} {}.", words::who(case, culprit), words::ended(case, culprit));
-    let evidence = ["identity", "state", "proc/exit_signal"].iter().filter_map(|key| case.cite(culprit, key));
-    let claim = scene.claim(State::Failed, Cause::Crashed).by(culprit).shown_by(evidence.collect::<Vec<_>>());
+    let summary = format!(
+        "{} {}.",
+        words::who(case, culprit),
+        words::ended(case, culprit)
+    );
+    let evidence = ["identity", "state", "proc/exit_signal"]
+        .iter()
+        .filter_map(|key| case.cite(culprit, key));
+    let claim = scene
+        .claim(State::Failed, Cause::Crashed)
+        .by(culprit)
+        .shown_by(evidence.collect::<Vec<_>>());
     Ok(vec![claim.say(summary)])
 }

@@ -12,7 +12,7 @@ use crate::words;
 
 pub(super) const CIRCLE: Rule = Rule {
     name: "deadlock",
-    needs: "what processes wait for and who alone could end it, over three intervals in which none of their threads ran",
+    needs: "what processes wait for and who alone could end it, and that none of their threads ran in between",
     proves: "each of them waits for the next, and the last for the first",
     refuted_by: "a thread of one of them ran, or somebody else could end a wait",
     holds: circle,
@@ -20,7 +20,7 @@ pub(super) const CIRCLE: Rule = Rule {
 
 pub(super) const THREADS: Rule = Rule {
     name: "deadlock-of-threads",
-    needs: "all threads of a process with their futexes and stacks, over three intervals in which none that wants a lock ran",
+    needs: "all threads of a process with their futexes and stacks, over two intervals in which none that wants a lock ran",
     proves: "threads want locks that only threads of the same process can give, and none of those can run",
     refuted_by: "a thread of the process does something else",
     holds: threads,
@@ -28,14 +28,18 @@ pub(super) const THREADS: Rule = Rule {
 
 fn circle(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
-    let still = |actor: &usize| case.actors[*actor].motion == Motion::Still && case.node_of(*actor).is_patient();
+    let still = |actor: &usize| case.actors[*actor].is_still_for(1);
     let mut known: Vec<usize> = Vec::new();
     let mut verdicts = Vec::new();
     for (start, _) in case.alive() {
         let Some(circle) = scene.graph.circle(start) else {
             continue;
         };
-        let kinds = |kind: EdgeKind| circle.iter().any(|it| scene.graph.edge(*it).is_some_and(|edge| edge.kind == kind));
+        let kinds = |kind: EdgeKind| {
+            circle
+                .iter()
+                .any(|it| scene.graph.edge(*it).is_some_and(|edge| edge.kind == kind))
+        };
         let own_pipe = circle.len() == 1 && kinds(EdgeKind::PipeRead);
         let is_known = known.contains(&start);
         if is_known || own_pipe || kinds(EdgeKind::PipeWrite) || !circle.iter().all(still) {
@@ -75,15 +79,31 @@ fn of_processes(scene: &Scene<'_>, circle: &[usize]) -> Verdict {
         let mut parts: Vec<String> = Vec::new();
         for (index, actor) in circle.iter().enumerate() {
             let next = circle[(index + 1) % circle.len()];
-            parts.push(format!("{}{} waits {} {}", words::who(case, *actor), words::at_actor(case, *actor), how(*actor), words::who(case, next)));
+            parts.push(format!(
+                "{}{} waits {} {}",
+                words::who(case, *actor),
+                words::at_actor(case, *actor),
+                how(*actor),
+                words::who(case, next)
+            ));
         }
         format!("Deadlock: {}.", parts.join(", and "))
     };
     let edges = circle.iter().filter_map(|actor| scene.graph.edge(*actor));
-    let evidence: Vec<Evidence> = edges.flat_map(|edge| edge.evidence.clone()).take(24).collect();
-    let standing: Vec<Evidence> = circle.iter().take(4).flat_map(|actor| scene.standing(*actor)).collect();
+    let evidence: Vec<Evidence> = edges
+        .flat_map(|edge| edge.evidence.clone())
+        .take(24)
+        .collect();
+    let standing: Vec<Evidence> = circle
+        .iter()
+        .take(4)
+        .flat_map(|actor| scene.standing(*actor))
+        .collect();
     let victims = scene.victims(circle);
-    let claim = scene.claim(State::Hung, Cause::Deadlock).by(culprit).holding_up(&victims);
+    let claim = scene
+        .claim(State::Hung, Cause::Deadlock)
+        .by(culprit)
+        .holding_up(&victims);
     claim.shown_by(evidence).shown_by(standing).say(summary)
 }
 
@@ -91,7 +111,9 @@ fn threads(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
     let mut verdicts = Vec::new();
     for (index, actor) in case.alive() {
-        if !case.node_of(index).is_patient() || !matches!(actor.motion, Motion::Still | Motion::Idle) {
+        if !actor.main_is_still_for(2)
+            && matches!(actor.motion(), Motion::Advances(_) | Motion::Spins)
+        {
             continue;
         }
         let Some((culprit, wanting)) = locked(scene, index) else {
@@ -103,7 +125,9 @@ fn threads(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         verdicts.push(of_threads(scene, index, culprit, &wanting));
     }
     if verdicts.is_empty() {
-        return Err("no process has threads that want locks which none of its threads can give".to_owned());
+        return Err(
+            "no process has threads that want locks which none of its threads can give".to_owned(),
+        );
     }
     Ok(verdicts)
 }
@@ -114,10 +138,20 @@ fn locked(scene: &Scene<'_>, index: usize) -> Option<(i32, Vec<i32>)> {
     let mut wanting: Vec<(i32, &String)> = Vec::new();
     let mut noticing = Vec::new();
     let mut others = false;
-    let waits: Vec<(i32, Wait)> = process.proc.threads.iter().map(|thread| (thread.tid, wait::of(thread))).collect();
+    let waits: Vec<(i32, Wait)> = process
+        .proc
+        .threads
+        .iter()
+        .map(|thread| (thread.tid, wait::of(thread)))
+        .collect();
     for (tid, wait) in &waits {
         let thread = &process.proc.threads[thread_index(process, *tid)?];
-        let Wait::Futex { address, is_timed: false, is_private: true } = wait else {
+        let Wait::Futex {
+            address,
+            is_timed: false,
+            is_private: true,
+        } = wait
+        else {
             others = true;
             continue;
         };
@@ -143,7 +177,10 @@ fn locked(scene: &Scene<'_>, index: usize) -> Option<(i32, Vec<i32>)> {
     }
     // All wait for a notice, and nobody is left to give it. One thread alone may wait for a signal.
     let main_waits = noticing.contains(&process.pid) && !waits_for_anything(scene, index);
-    let all = noticing.len() >= 2 && !others && main_waits && scene.case.actors[index].children.is_empty();
+    let all = noticing.len() >= 2
+        && !others
+        && main_waits
+        && scene.case.actors[index].children.is_empty();
     all.then(|| {
         let other = noticing.iter().copied().find(|tid| *tid != process.pid);
         (other.unwrap_or(process.pid), noticing)
@@ -154,7 +191,10 @@ fn locked(scene: &Scene<'_>, index: usize) -> Option<(i32, Vec<i32>)> {
 fn waits_for_anything(scene: &Scene<'_>, index: usize) -> bool {
     let trace = python::main_trace(scene.case.actors[index].process);
     let frames = trace.map_or(&[][..], |trace| trace.frames.as_slice());
-    let library = frames.iter().take_while(|frame| python::is_standard_library(frame)).last();
+    let library = frames
+        .iter()
+        .take_while(|frame| python::is_standard_library(frame))
+        .last();
     library.is_none_or(|frame| frame.name.starts_with("Event.") || frame.name == "wait")
 }
 
@@ -162,10 +202,16 @@ fn ran(scene: &Scene<'_>, index: usize, tid: i32) -> bool {
     let node = scene.case.node_of(index);
     let identity = scene.case.actors[index].process.identity;
     let view = |position: usize| {
-        let process = node.snapshots[position].processes.iter().find(|it| it.identity == identity)?;
+        let process = node.snapshots[position]
+            .processes
+            .iter()
+            .find(|it| it.identity == identity)?;
         thread_index(process, tid).map(|thread| &process.proc.threads[thread])
     };
-    match (view(node.window[0]), view(node.newest_index())) {
+    // Two intervals: that nobody can give it is proved by what the others wait for.
+    let before = node.newest_index().saturating_sub(2);
+    match (view(before), view(node.newest_index())) {
+        _ if node.snapshots.len() < 3 => true,
         (Some(before), Some(now)) => crate::motion::thread_ran(before, now),
         _ => true,
     }
@@ -195,12 +241,19 @@ fn of_threads(scene: &Scene<'_>, index: usize, culprit: i32, wanting: &[i32]) ->
                 evidence.extend(case.cite(index, &format!("proc/threads/{thread}/{key}")));
             }
         }
-        let futex = futexes.iter().position(|it| it.identity == process.identity && it.waiters.contains(tid));
+        let futex = futexes
+            .iter()
+            .position(|it| it.identity == process.identity && it.waiters.contains(tid));
         if let Some(futex) = futex {
-            evidence.extend(case.cite_newest(case.actors[index].node, &format!("/ipc/futexes/{futex}/waiters")));
+            evidence.extend(case.cite_newest(
+                case.actors[index].node,
+                &format!("/ipc/futexes/{futex}/waiters"),
+            ));
         }
     }
     let victims = scene.victims(&[index]);
-    let claim = scene.claim(State::Hung, Cause::Deadlock).by_thread(index, Some(culprit));
+    let claim = scene
+        .claim(State::Hung, Cause::Deadlock)
+        .by_thread(index, Some(culprit));
     claim.holding_up(&victims).shown_by(evidence).say(summary)
 }

@@ -29,10 +29,14 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         if !node.is_patient() {
             continue;
         }
-        let views: Vec<&Process> = node.window.iter().filter_map(|position| {
-            let mut processes = node.snapshots[*position].processes.iter();
-            processes.find(|process| process.identity == actor.process.identity)
-        }).collect();
+        let views: Vec<&Process> = node
+            .window
+            .iter()
+            .filter_map(|position| {
+                let mut processes = node.snapshots[*position].processes.iter();
+                processes.find(|process| process.identity == actor.process.identity)
+            })
+            .collect();
         if views.len() < node.window.len() {
             continue;
         }
@@ -44,7 +48,10 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         };
         return Ok(vec![found(scene, index, holder, wanting)]);
     }
-    Err("no thread held the interpreter lock at one line all the time while another wanted it".to_owned())
+    Err(
+        "no thread held the interpreter lock at one line all the time while another wanted it"
+            .to_owned(),
+    )
 }
 
 fn found(scene: &Scene<'_>, index: usize, holder: i32, wanting: i32) -> Verdict {
@@ -53,7 +60,10 @@ fn found(scene: &Scene<'_>, index: usize, holder: i32, wanting: i32) -> Verdict 
     let culprit = case.culprit(index, Some(holder));
     let name = |tid| {
         let name = trace_of(process, tid).and_then(|trace| trace.thread_name.clone());
-        name.map_or_else(|| format!("thread {tid}"), |name| format!("thread {tid} ({})", words::safe(&name)))
+        name.map_or_else(
+            || format!("thread {tid}"),
+            |name| format!("thread {tid} ({})", words::safe(&name)),
+        )
     };
     let summary = format!(
         "{} of {} has kept the interpreter lock{}; {} waits for it and cannot run.",
@@ -64,7 +74,10 @@ fn found(scene: &Scene<'_>, index: usize, holder: i32, wanting: i32) -> Verdict 
     );
     let victims = scene.victims(&[index]);
     let traces = process.pyspy.iter().flat_map(|stacks| &stacks.traces);
-    let trace = traces.enumerate().find(|(_, trace)| trace.owns_gil).map(|(index, _)| index);
+    let trace = traces
+        .enumerate()
+        .find(|(_, trace)| trace.owns_gil)
+        .map(|(index, _)| index);
     let mut evidence = Vec::new();
     if let Some(trace) = trace {
         for key in ["owns_gil", "frames/0/line"] {
@@ -76,15 +89,25 @@ fn found(scene: &Scene<'_>, index: usize, holder: i32, wanting: i32) -> Verdict 
             evidence.extend(case.cite(index, &format!("proc/threads/{thread}/schedstat")));
         }
     }
-    let claim = scene.claim(State::Hung, Cause::GilHeld).by_thread(index, Some(holder));
+    let claim = scene
+        .claim(State::Hung, Cause::GilHeld)
+        .by_thread(index, Some(holder));
     claim.holding_up(&victims).shown_by(evidence).say(summary)
 }
 
 /// The thread that held the lock at the same line in every view.
 fn holder(views: &[&Process]) -> Option<i32> {
-    let traces: Option<Vec<&Trace>> = views.iter().map(|process| {
-        process.pyspy.as_ref()?.traces.iter().find(|trace| trace.owns_gil)
-    }).collect();
+    let traces: Option<Vec<&Trace>> = views
+        .iter()
+        .map(|process| {
+            process
+                .pyspy
+                .as_ref()?
+                .traces
+                .iter()
+                .find(|trace| trace.owns_gil)
+        })
+        .collect();
     let traces = traces?;
     let first = traces.first()?;
     let same = |trace: &&Trace| {
@@ -107,7 +130,11 @@ fn wanting(views: &[&Process], holder: i32) -> Option<i32> {
         views.iter().all(|process| {
             let thread = thread_index(process, tid).map(|index| &process.proc.threads[index]);
             match thread.map(wait::of) {
-                Some(Wait::Futex { address: here, is_timed: true, is_private: true }) => {
+                Some(Wait::Futex {
+                    address: here,
+                    is_timed: true,
+                    is_private: true,
+                }) => {
                     let first = address.get_or_insert_with(|| here.clone());
                     *first == here
                 }
@@ -126,12 +153,16 @@ fn wanting(views: &[&Process], holder: i32) -> Option<i32> {
         })
     };
     let runs = |tid: i32| {
-        let thread = |process: &'_ Process| thread_index(process, tid).map(|index| process.proc.threads[index].clone());
+        let thread = |process: &'_ Process| {
+            thread_index(process, tid).map(|index| process.proc.threads[index].clone())
+        };
         match (thread(views[0]), thread(last)) {
             (Some(one), Some(other)) => thread_ran(&one, &other),
             _ => false,
         }
     };
     let threads = last.proc.threads.iter().map(|thread| thread.tid);
-    threads.filter(|tid| *tid != holder).find(|tid| stays(*tid) && wants(*tid) && runs(*tid))
+    threads
+        .filter(|tid| *tid != holder)
+        .find(|tid| stays(*tid) && wants(*tid) && runs(*tid))
 }

@@ -4,7 +4,6 @@ use model::{Process, SharedFrame};
 
 use super::Rule;
 use crate::case::thread_index;
-use crate::motion::Motion;
 use crate::python::{self, Wants};
 use crate::scene::Scene;
 use crate::verdict::{Cause, Evidence, State, Verdict};
@@ -13,7 +12,7 @@ use crate::words;
 
 pub(super) const RULE: Rule = Rule {
     name: "inherited-lock",
-    needs: "parent and child with stacks, threads and futexes; three intervals in which no thread of the child ran",
+    needs: "parent and child with stacks, threads and futexes; two intervals in which no thread of the child ran",
     proves: "a child that was forked from a process with several threads waits for a lock that no thread of its own can hold",
     refuted_by: "the child has become another program, or has a thread that could release the lock",
     holds,
@@ -23,7 +22,7 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
     let mut verdicts = Vec::new();
     for (child, actor) in case.alive() {
-        if actor.motion != Motion::Still || !case.node_of(child).is_patient() {
+        if !actor.is_still_for(2) {
             continue;
         }
         let Some(tid) = locked_alone(actor.process) else {
@@ -49,11 +48,15 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         // That the parent has, or had, another thread.
         evidence.extend(case.cite(parent, "proc/threads/1/tid"));
         let victims = scene.victims(&[child]);
-        let claim = scene.claim(State::Hung, Cause::InheritedLock).by_thread(child, Some(tid));
+        let claim = scene
+            .claim(State::Hung, Cause::InheritedLock)
+            .by_thread(child, Some(tid));
         verdicts.push(claim.holding_up(&victims).shown_by(evidence).say(summary));
     }
     if verdicts.is_empty() {
-        return Err("no forked child waits for a lock that none of its threads can hold".to_owned());
+        return Err(
+            "no forked child waits for a lock that none of its threads can hold".to_owned(),
+        );
     }
     Ok(verdicts)
 }
@@ -62,7 +65,12 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
 fn locked_alone(process: &Process) -> Option<i32> {
     let mut wanting = None;
     for thread in &process.proc.threads {
-        let Wait::Futex { is_timed: false, is_private: true, .. } = wait::of(thread) else {
+        let Wait::Futex {
+            is_timed: false,
+            is_private: true,
+            ..
+        } = wait::of(thread)
+        else {
             return None;
         };
         let trace = crate::case::trace_of(process, thread.tid);
@@ -70,7 +78,10 @@ fn locked_alone(process: &Process) -> Option<i32> {
             Some(Wants::Lock) => wanting = wanting.or(Some(thread.tid)),
             Some(Wants::Notice | Wants::Thread) => {}
             // A process whose Python cannot be seen, with nothing but its first thread.
-            None if process.pyspy.is_none() && process.proc.threads.len() == 1 && process.python_candidate => {
+            None if process.pyspy.is_none()
+                && process.proc.threads.len() == 1
+                && process.python_candidate =>
+            {
                 wanting = Some(thread.tid);
             }
             None => {}
@@ -88,7 +99,11 @@ fn forked_from(scene: &Scene<'_>, child: usize) -> Option<usize> {
     let threads = |process: &Process| process.proc.threads.len() > 1;
     let node = case.node_of(child);
     let had_threads = threads(other)
-        || node.snapshots.iter().flat_map(|it| &it.processes).any(|it| it.identity == other.identity && threads(it));
+        || node
+            .snapshots
+            .iter()
+            .flat_map(|it| &it.processes)
+            .any(|it| it.identity == other.identity && threads(it));
     let frames = |process: &Process| -> Vec<SharedFrame> {
         let trace = python::main_trace(process);
         trace.map_or_else(Vec::new, |trace| trace.frames.clone())
@@ -100,6 +115,8 @@ fn forked_from(scene: &Scene<'_>, child: usize) -> Option<usize> {
         // The thread that forked may be another than the main one, and a stack may be missing.
         _ => true,
     };
-    let by_thread = inner.last().is_some_and(|frame| frame.name.contains("_bootstrap"));
+    let by_thread = inner
+        .last()
+        .is_some_and(|frame| frame.name.contains("_bootstrap"));
     (same_program && had_threads && (same_start || by_thread)).then_some(parent)
 }

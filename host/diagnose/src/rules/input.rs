@@ -22,19 +22,33 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         let it = &case.actors[actor];
         let (fd, target) = match &it.wait {
             Wait::Read { fd, target } => (*fd, target.clone()),
-            Wait::Poll { fds, .. } if fds.as_slice() == [0] => (0, graph::target_of(case, actor, 0)?),
+            Wait::Poll { fds, .. } if fds.as_slice() == [0] => {
+                (0, graph::target_of(case, actor, 0)?)
+            }
             _ => return None,
         };
-        let is_terminal = target.starts_with("/dev/pts/") || target.starts_with("/dev/tty") || target == "/dev/console";
-        let from_outside = fd == 0 && scene.graph.edge(actor).is_some_and(|edge| edge.wakers.is_empty());
-        (!it.main_ran && (is_terminal || from_outside)).then_some(target)
+        let is_terminal = target.starts_with("/dev/pts/")
+            || target.starts_with("/dev/tty")
+            || target == "/dev/console";
+        let from_outside = fd == 0
+            && scene
+                .graph
+                .edge(actor)
+                .is_some_and(|edge| edge.wakers.is_empty());
+        (!it.main_ran() && (is_terminal || from_outside)).then_some(target)
     };
-    let found = case.alive().find_map(|(index, _)| Some((index, reads(index)?)));
+    let found = case
+        .alive()
+        .find_map(|(index, _)| Some((index, reads(index)?)));
     let Some((culprit, target)) = found else {
         return Err("nobody reads standard input or a terminal all the time".to_owned());
     };
     scene.must_matter(&[culprit])?;
-    let what = if target.starts_with("/dev/") { "a terminal" } else { "its standard input" };
+    let what = if target.starts_with("/dev/") {
+        "a terminal"
+    } else {
+        "its standard input"
+    };
     let summary = format!(
         "{} waits{} for input from {what} ({}), and nobody of the task can give it.",
         words::who(case, culprit),
@@ -48,5 +62,7 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     }
     let victims = scene.victims(&[culprit]);
     let claim = scene.claim(State::Hung, Cause::WaitingForInput).by(culprit);
-    Ok(vec![claim.holding_up(&victims).shown_by(evidence).say(summary)])
+    Ok(vec![
+        claim.holding_up(&victims).shown_by(evidence).say(summary),
+    ])
 }

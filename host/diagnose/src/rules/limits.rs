@@ -37,14 +37,14 @@ pub(super) const DESCRIPTORS: Rule = Rule {
 /// A process that is not merely waiting for another: it sleeps and tries again, or its wait is not known.
 fn tries_again(scene: &Scene<'_>, actor: usize) -> bool {
     let it = &scene.case.actors[actor];
-    matches!(it.motion, Motion::Idle | Motion::Still)
+    matches!(it.motion(), Motion::Idle | Motion::Still)
         && matches!(it.wait, Wait::Sleep | Wait::Unknown | Wait::Running)
 }
 
 fn first_rank(scene: &Scene<'_>, actors: &mut Vec<usize>) -> Option<usize> {
     let key = |actor: &usize| {
         let it = &scene.case.actors[*actor];
-        (it.motion != Motion::Idle, !it.is_rank, it.rank, *actor)
+        (it.motion() != Motion::Idle, !it.is_rank, it.rank, *actor)
     };
     actors.sort_by_key(key);
     actors.first().copied()
@@ -56,13 +56,18 @@ fn shared_memory(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     for (node, it) in case.nodes.iter().enumerate() {
         let newest = it.newest();
         let mounts = newest.filesystem.mounts.iter();
-        let Some((index, mount)) =
-            mounts.enumerate().find(|(_, it)| it.purpose == MountPurpose::SharedMemory)
+        let Some((index, mount)) = mounts
+            .enumerate()
+            .find(|(_, it)| it.purpose == MountPurpose::SharedMemory)
         else {
             continue;
         };
         let in_shm = |target: &str| target.starts_with("/dev/shm/");
-        let files = newest.ipc.shared_memory.iter().filter(|file| in_shm(&file.name));
+        let files = newest
+            .ipc
+            .shared_memory
+            .iter()
+            .filter(|file| in_shm(&file.name));
         let largest = files.filter_map(|file| file.size_bytes).max().unwrap_or(0);
         if !is_full(mount, largest) {
             continue;
@@ -73,12 +78,15 @@ fn shared_memory(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             let mut files = newest.ipc.shared_memory.iter();
             descriptors.into_iter().any(|it| in_shm(&it.target))
                 || files.any(|file| {
-                    in_shm(&file.name) && file.mapped.iter().any(|it| it.identity == process.identity)
+                    in_shm(&file.name)
+                        && file.mapped.iter().any(|it| it.identity == process.identity)
                 })
         };
         let on_node = case.alive().filter(|(_, actor)| actor.node == node);
-        let mut guilty: Vec<usize> =
-            on_node.map(|(index, _)| index).filter(|it| tries_again(scene, *it) && uses(*it)).collect();
+        let mut guilty: Vec<usize> = on_node
+            .map(|(index, _)| index)
+            .filter(|it| tries_again(scene, *it) && uses(*it))
+            .collect();
         if let Some(culprit) = first_rank(scene, &mut guilty) {
             found.push((node, index, mount, culprit));
         }
@@ -110,10 +118,18 @@ fn full(
     summary: String,
 ) -> Verdict {
     let keys = ["bytes_available", "bytes_total", "inodes_free", "path"];
-    let numbers = keys.iter().filter_map(|key| scene.case.cite_newest(node, &format!("{path}/{key}")));
+    let numbers = keys
+        .iter()
+        .filter_map(|key| scene.case.cite_newest(node, &format!("{path}/{key}")));
     let victims = scene.victims(&[culprit]);
-    let claim = scene.claim(State::Hung, cause).by(culprit).holding_up(&victims);
-    claim.shown_by(numbers.collect::<Vec<Evidence>>()).shown_by(scene.standing(culprit)).say(summary)
+    let claim = scene
+        .claim(State::Hung, cause)
+        .by(culprit)
+        .holding_up(&victims);
+    claim
+        .shown_by(numbers.collect::<Vec<Evidence>>())
+        .shown_by(scene.standing(culprit))
+        .say(summary)
 }
 
 /// Whether nothing more fits: under a hundredth is left, or less than the `largest` piece that is there.
@@ -121,9 +137,13 @@ fn is_full(mount: &Mount, largest: u64) -> bool {
     let (Some(available), Some(total)) = (mount.bytes_available, mount.bytes_total) else {
         return false;
     };
-    let no_inodes = mount.inodes_total.is_some_and(|total| total > 0) && mount.inodes_free == Some(0);
+    let no_inodes =
+        mount.inodes_total.is_some_and(|total| total > 0) && mount.inodes_free == Some(0);
     // A page more than the piece itself: what is handed out is whole pages.
-    no_inodes || (total > 0 && (available < total / 100 || (available < largest.saturating_add(4096) && available < total / 4)))
+    no_inodes
+        || (total > 0
+            && (available < total / 100
+                || (available < largest.saturating_add(4096) && available < total / 4)))
 }
 
 fn disk(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
@@ -131,14 +151,19 @@ fn disk(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let mut found = Vec::new();
     for (node, it) in case.nodes.iter().enumerate() {
         for (index, mount) in it.newest().filesystem.mounts.iter().enumerate() {
-            let ours = matches!(mount.purpose, MountPurpose::SharedMemory | MountPurpose::Spool);
+            let ours = matches!(
+                mount.purpose,
+                MountPurpose::SharedMemory | MountPurpose::Spool
+            );
             if ours || !is_full(mount, 0) {
                 continue;
             }
             let on_node = case.alive().filter(|(_, actor)| actor.node == node);
             let writes = |actor: usize| writes_below(scene, actor, mount);
-            let mut guilty: Vec<usize> =
-                on_node.map(|(index, _)| index).filter(|it| tries_again(scene, *it)).collect();
+            let mut guilty: Vec<usize> = on_node
+                .map(|(index, _)| index)
+                .filter(|it| tries_again(scene, *it))
+                .collect();
             guilty.sort_by_key(|actor| !writes(*actor));
             let writers: Vec<usize> = guilty.iter().copied().filter(|it| writes(*it)).collect();
             let mut guilty = if writers.is_empty() { guilty } else { writers };
@@ -163,7 +188,14 @@ fn disk(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             words::who(case, culprit),
             words::at_actor(case, culprit),
         );
-        full(scene, Cause::DiskFull, node, culprit, &format!("/filesystem/mounts/{index}"), summary)
+        full(
+            scene,
+            Cause::DiskFull,
+            node,
+            culprit,
+            &format!("/filesystem/mounts/{index}"),
+            summary,
+        )
     });
     Ok(found.collect())
 }
@@ -175,7 +207,9 @@ fn writes_below(scene: &Scene<'_>, actor: usize, mount: &Mount) -> bool {
     let mut descriptors = process.proc.file_descriptors.iter();
     descriptors.any(|it| {
         let flags = it.info.as_ref().and_then(|info| info.get("flags"));
-        let writes = flags.and_then(|flags| u32::from_str_radix(flags, 8).ok()).is_some_and(|flags| flags & 3 != 0);
+        let writes = flags
+            .and_then(|flags| u32::from_str_radix(flags, 8).ok())
+            .is_some_and(|flags| flags & 3 != 0);
         writes && it.target.starts_with(below) && !it.target.starts_with("/dev/")
     })
 }
@@ -203,18 +237,25 @@ fn descriptors(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         words::at_actor(case, culprit),
     );
     let victims = scene.victims(&[culprit]);
-    let claim = scene.claim(State::Hung, Cause::FdExhausted).by(culprit).holding_up(&victims);
+    let claim = scene
+        .claim(State::Hung, Cause::FdExhausted)
+        .by(culprit)
+        .holding_up(&victims);
     let evidence = [
         case.cite(culprit, &format!("proc/limits/{line}")),
         case.cite(culprit, &format!("proc/file_descriptors/{}/fd", open - 1)),
     ];
-    let claim = claim.shown_by(evidence.into_iter().flatten()).shown_by(scene.standing(culprit));
+    let claim = claim
+        .shown_by(evidence.into_iter().flatten())
+        .shown_by(scene.standing(culprit));
     Ok(vec![claim.say(summary)])
 }
 
 /// The soft limit of open files, and the line of `/proc/PID/limits` that says so.
 fn limit(lines: &[String]) -> Option<(usize, u64)> {
-    let line = lines.iter().position(|line| line.starts_with("Max open files"))?;
+    let line = lines
+        .iter()
+        .position(|line| line.starts_with("Max open files"))?;
     let numbers = lines[line].trim_start_matches("Max open files");
     let soft = numbers.split_whitespace().next()?.parse().ok()?;
     Some((line, soft))

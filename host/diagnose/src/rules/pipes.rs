@@ -9,7 +9,7 @@ use crate::words;
 
 pub(super) const ORPHANED: Rule = Rule {
     name: "pipe-orphaned",
-    needs: "who holds which end of a pipe that a process has waited for over three intervals",
+    needs: "who holds which end of a pipe that a process has waited for over two intervals",
     proves: "the only holders of the other end are those who wait at this one",
     refuted_by: "somebody else holds the other end",
     holds: orphaned,
@@ -17,14 +17,14 @@ pub(super) const ORPHANED: Rule = Rule {
 
 pub(super) const FULL: Rule = Rule {
     name: "pipe-full",
-    needs: "a process that has waited for room in a pipe over three intervals, and who could read from it",
+    needs: "a process that has waited for room in a pipe over two intervals, and who could read from it",
     proves: "the pipe is full and its readers do something else",
     refuted_by: "a reader reads, or ran in between",
     holds: full,
 };
 
 fn stands(scene: &Scene<'_>, actor: usize) -> bool {
-    !scene.case.actors[actor].main_ran && scene.case.node_of(actor).is_patient()
+    scene.case.actors[actor].main_is_still_for(2)
 }
 
 fn target(wait: &Wait) -> Option<&str> {
@@ -38,7 +38,9 @@ fn orphaned(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
     let is_orphaned = |actor: usize, edge: &Edge| {
         let mine = target(&case.actors[actor].wait);
-        let same = |waker: &usize| *waker == actor || (stands(scene, *waker) && target(&case.actors[*waker].wait) == mine);
+        let same = |waker: &usize| {
+            *waker == actor || (stands(scene, *waker) && target(&case.actors[*waker].wait) == mine)
+        };
         !edge.outside && !edge.wakers.is_empty() && edge.wakers.iter().all(same)
     };
     for (index, _) in case.alive() {
@@ -63,8 +65,16 @@ fn orphaned(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             words::at_actor(case, index),
         );
         let victims = scene.victims(&[index]);
-        let claim = scene.claim(State::Hung, Cause::PipeOrphaned).by(index).holding_up(&victims);
-        return Ok(vec![claim.shown_by(edge.evidence.clone()).shown_by(scene.standing(index)).say(summary)]);
+        let claim = scene
+            .claim(State::Hung, Cause::PipeOrphaned)
+            .by(index)
+            .holding_up(&victims);
+        return Ok(vec![
+            claim
+                .shown_by(edge.evidence.clone())
+                .shown_by(scene.standing(index))
+                .say(summary),
+        ]);
     }
     Err("nobody waits at a pipe whose other end it holds alone".to_owned())
 }
@@ -75,13 +85,24 @@ fn full(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         let Some(edge) = scene.graph.edge(index) else {
             continue;
         };
-        if !matches!(edge.kind, EdgeKind::PipeWrite | EdgeKind::SocketWrite) || !stands(scene, index) {
+        if !matches!(edge.kind, EdgeKind::PipeWrite | EdgeKind::SocketWrite)
+            || !stands(scene, index)
+        {
             continue;
         }
         let mine = target(&actor.wait);
-        let others: Vec<usize> = edge.wakers.iter().copied().filter(|waker| *waker != index).collect();
+        let others: Vec<usize> = edge
+            .wakers
+            .iter()
+            .copied()
+            .filter(|waker| *waker != index)
+            .collect();
         let reads = |waker: usize| matches!(&case.actors[waker].wait, Wait::Read { target, .. } if Some(target.as_str()) == mine);
-        if others.iter().any(|waker| reads(*waker) || !case.actors[*waker].stands) || (others.is_empty() && !edge.outside) {
+        if others
+            .iter()
+            .any(|waker| reads(*waker) || !case.actors[*waker].stands())
+            || (others.is_empty() && !edge.outside)
+        {
             continue;
         }
         if scene.must_matter(&[index]).is_err() {
@@ -104,9 +125,18 @@ fn full(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         };
         let culprit = others.first().copied().unwrap_or(index);
         let victims = scene.victims(&[culprit]);
-        let claim = scene.claim(State::Hung, Cause::PipeFull).by(culprit).holding_up(&victims);
+        let claim = scene
+            .claim(State::Hung, Cause::PipeFull)
+            .by(culprit)
+            .holding_up(&victims);
         let reader = scene.standing(culprit);
-        return Ok(vec![claim.shown_by(edge.evidence.clone()).shown_by(scene.standing(index)).shown_by(reader).say(summary)]);
+        return Ok(vec![
+            claim
+                .shown_by(edge.evidence.clone())
+                .shown_by(scene.standing(index))
+                .shown_by(reader)
+                .say(summary),
+        ]);
     }
     Err("nobody waits for room in a pipe".to_owned())
 }

@@ -44,9 +44,18 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         _ => format!("; {} wait for it", words::many(case, &victims)),
     };
     let summary = format!("{} is stopped {by}{waiting}.", words::who(case, culprit));
-    let evidence = stopped.iter().take(8).filter_map(|actor| case.cite(*actor, "state"));
-    let claim = scene.claim(State::Hung, Cause::Stopped).by(culprit).holding_up(&victims);
-    let seen = victims.iter().take(4).flat_map(|victim| scene.standing(*victim));
+    let evidence = stopped
+        .iter()
+        .take(8)
+        .filter_map(|actor| case.cite(*actor, "state"));
+    let claim = scene
+        .claim(State::Hung, Cause::Stopped)
+        .by(culprit)
+        .holding_up(&victims);
+    let seen = victims
+        .iter()
+        .take(4)
+        .flat_map(|victim| scene.standing(*victim));
     Ok(vec![claim.shown_by(evidence).shown_by(seen).say(summary)])
 }
 

@@ -20,16 +20,26 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
     let stuck = |actor: usize| {
         let it = &case.actors[actor];
-        let in_disk_sleep = it.process.state == 'D' && it.motion == Motion::Still;
+        let in_disk_sleep = it.process.state == 'D' && it.motion() == Motion::Still;
         // A stopped one among the others may be what the file system is served by.
-        (it.wait == Wait::Storage || in_disk_sleep) && !it.main_ran && !is_vfork(scene, actor)
+        (it.wait == Wait::Storage || in_disk_sleep) && !it.main_ran() && !is_vfork(scene, actor)
     };
-    let mut stuck: Vec<usize> = case.alive().map(|(index, _)| index).filter(|it| stuck(*it)).collect();
+    let mut stuck: Vec<usize> = case
+        .alive()
+        .map(|(index, _)| index)
+        .filter(|it| stuck(*it))
+        .collect();
     if stuck.is_empty() {
         return Err("no main thread has been waiting for a file system all the time".to_owned());
     }
     scene.must_stand()?;
-    stuck.sort_by_key(|actor| (!case.actors[*actor].is_rank, case.actors[*actor].rank, *actor));
+    stuck.sort_by_key(|actor| {
+        (
+            !case.actors[*actor].is_rank,
+            case.actors[*actor].rank,
+            *actor,
+        )
+    });
     let culprit = stuck[0];
     let process = case.actors[culprit].process;
     let victims = scene.victims(&stuck);
@@ -39,9 +49,14 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     });
     let of = path.map_or_else(String::new, |path| format!(" of {}", words::safe(&path)));
     let function = process.proc.wchan.clone().unwrap_or_default();
-    let served = case.alive().find(|(_, actor)| actor.wait == Wait::Stopped && actor.rank.is_none());
+    let served = case
+        .alive()
+        .find(|(_, actor)| actor.wait == Wait::Stopped && actor.rank.is_none());
     let server = served.map_or_else(String::new, |(server, _)| {
-        format!("; {} is stopped and may be what serves it", words::who(case, server))
+        format!(
+            "; {} is stopped and may be what serves it",
+            words::who(case, server)
+        )
     });
     let summary = format!(
         "{} waits{} for a file system or disk that does not answer{of} (in the kernel: {}){server}.",

@@ -24,12 +24,22 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         if actor.fate != Fate::Zombie || !is_old(scene, index) {
             continue;
         }
-        if let Some(parent) = actor.parent.filter(|parent| case.actors[*parent].fate == Fate::Alive) {
+        if let Some(parent) = actor
+            .parent
+            .filter(|parent| case.actors[*parent].fate == Fate::Alive)
+        {
             parents.entry(parent).or_default().push(index);
         }
     }
-    parents.retain(|parent, _| !matches!(case.actors[*parent].wait, Wait::Child { .. } | Wait::Stopped | Wait::Storage));
-    let most = parents.iter().max_by_key(|(parent, zombies)| (zombies.len(), std::cmp::Reverse(**parent)));
+    parents.retain(|parent, _| {
+        !matches!(
+            case.actors[*parent].wait,
+            Wait::Child { .. } | Wait::Stopped | Wait::Storage
+        )
+    });
+    let most = parents
+        .iter()
+        .max_by_key(|(parent, zombies)| (zombies.len(), std::cmp::Reverse(**parent)));
     let Some((&culprit, zombies)) = most else {
         return Err("no parent leaves ended children unasked".to_owned());
     };
@@ -53,10 +63,21 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         words::at_actor(case, culprit),
     );
     let keys = ["state", "ppid", "proc/exit_code", "proc/exit_signal"];
-    let evidence = zombies.iter().take(3).flat_map(|zombie| keys.iter().filter_map(|key| case.cite(*zombie, key)));
+    let evidence = zombies
+        .iter()
+        .take(3)
+        .flat_map(|zombie| keys.iter().filter_map(|key| case.cite(*zombie, key)));
     let victims = scene.victims(&[culprit]);
-    let claim = scene.claim(State::Hung, Cause::ZombieUnreaped).by(culprit).holding_up(&victims);
-    Ok(vec![claim.shown_by(evidence.collect::<Vec<_>>()).shown_by(scene.standing(culprit)).say(summary)])
+    let claim = scene
+        .claim(State::Hung, Cause::ZombieUnreaped)
+        .by(culprit)
+        .holding_up(&victims);
+    Ok(vec![
+        claim
+            .shown_by(evidence.collect::<Vec<_>>())
+            .shown_by(scene.standing(culprit))
+            .say(summary),
+    ])
 }
 
 /// Whether it had ended in every snapshot of the window.
