@@ -253,7 +253,12 @@ impl<'a> Case<'a> {
         let mut found = self.actors[actor].children.clone();
         let mut next = 0;
         while next < found.len() {
-            found.extend(self.actors[found[next]].children.iter().copied());
+            for &child in &self.actors[found[next]].children {
+                // Damaged snapshots may have circles.
+                if child != actor && !found.contains(&child) {
+                    found.push(child);
+                }
+            }
             next += 1;
         }
         found

@@ -327,7 +327,9 @@ fn child(case: &Case<'_>, actor: usize, pid: i32) -> Option<Edge> {
             -1 => true,
             0 => group(*child) == own_group,
             1.. => case.actors[*child].process.pid == pid,
-            _ => group(*child) == Some(-pid),
+            _ => pid
+                .checked_neg()
+                .is_some_and(|pid| group(*child) == Some(pid)),
         })
         .collect();
     let thread = thread_index(case.actors[actor].process, case.actors[actor].process.pid)?;

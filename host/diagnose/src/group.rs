@@ -20,7 +20,9 @@ pub(crate) struct Group {
     pub(crate) dead: Vec<usize>,
     /// Whether no living rank gets on.
     pub(crate) is_stalled: bool,
-    /// Those that stand in a meeting with the others.
+    /// Those that are in a meeting with the others.
+    pub(crate) meeting: BTreeSet<usize>,
+    /// Those of them that have been there for the whole window.
     pub(crate) waiting: Vec<usize>,
     /// Those that the others wait for.
     pub(crate) behind: Vec<usize>,
@@ -107,6 +109,7 @@ fn group(case: &Case<'_>, graph: &Graph, ranks: Vec<usize>) -> Group {
         ranks,
         dead,
         is_stalled,
+        meeting,
         waiting,
         behind,
         order,

@@ -126,7 +126,7 @@ fn otherwise(scene: &Scene<'_>) -> Verdict {
                 evidence,
             )
         }
-        Stall::Stands if rests(scene).is_some() => {
+        Stall::Stands | Stall::Short if rests(scene).is_some() => {
             let (who, evidence) = rests(scene).unwrap_or_default();
             let summary = format!("Nothing is wrong as far as can be seen: {who}.");
             plain(State::Healthy, Cause::Progressing, summary, evidence)
@@ -175,6 +175,9 @@ fn sign(scene: &Scene<'_>, actor: usize) -> (String, Vec<Evidence>) {
 
 /// Whether everybody rests by design: waits for a time, for work, for a child or a process that does so.
 fn rests(scene: &Scene<'_>) -> Option<(String, Vec<Evidence>)> {
+    if scene.case.nodes.iter().any(|node| node.window.len() < 3) {
+        return None;
+    }
     let mut resting: Vec<usize> = Vec::new();
     for (index, actor) in scene.case.alive() {
         let rests = match actor.wait {
@@ -190,6 +193,11 @@ fn rests(scene: &Scene<'_>) -> Option<(String, Vec<Evidence>)> {
         return None;
     }
     let mut known = resting.clone();
+    for group in &scene.groups {
+        if group.ranks.iter().any(|rank| resting.contains(rank)) {
+            known.extend(&group.meeting);
+        }
+    }
     known.extend(scene.graph.waiting_for(&scene.case, &resting));
     let all_known = scene.case.alive().all(|(index, _)| known.contains(&index));
     if !all_known

@@ -206,7 +206,14 @@ fn of(snapshots: &[&Snapshot], views: &[(usize, &Process)]) -> Motion {
         return Motion::Still;
     }
     let per_second = |count: Option<u64>| count.map(|count| as_float(count) / seconds);
-    let ticks = |process: &Process| Some(process.proc.utime_ticks? + process.proc.stime_ticks?);
+    let ticks = |process: &Process| {
+        Some(
+            process
+                .proc
+                .utime_ticks?
+                .saturating_add(process.proc.stime_ticks?),
+        )
+    };
     let wants = wants_a_processor(views, seconds);
     let hz = snapshots[snapshots.len() - 1]
         .machine

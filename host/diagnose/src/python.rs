@@ -83,12 +83,12 @@ pub(crate) fn wants(frames: &[SharedFrame]) -> Option<Wants> {
     let file = innermost.filename.as_str();
     if !file.ends_with("/threading.py") && !file.ends_with("/synchronize.py") {
         // `queue.SimpleQueue.get` and the like are C: they look like the lock of whoever calls them.
-        let of_library = is_standard_library(innermost);
-        return Some(if of_library {
-            Wants::Notice
-        } else {
-            Wants::Lock
-        });
+        if is_standard_library(innermost) {
+            return Some(Wants::Notice);
+        }
+        // An installed package may be in native code that waits for threads of its own.
+        let may_be_native = is_library(innermost) || meeting(frames).is_some();
+        return (!may_be_native).then_some(Wants::Lock);
     }
     Some(match name {
         "wait" | "wait_for" => Wants::Notice,

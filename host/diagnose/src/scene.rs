@@ -1,5 +1,7 @@
 //! What every rule looks at: the case, who waits for whom, the groups of ranks, and whether anything gets on.
 
+use std::collections::HashSet;
+
 use crate::case::{Case, Fate};
 use crate::graph::Graph;
 use crate::group::{self, Group};
@@ -144,17 +146,11 @@ fn stall(case: &Case<'_>, groups: &[Group]) -> Stall {
     if groups.iter().any(|group| group.is_stalled) {
         return Stall::Stands;
     }
-    let ranks: Vec<usize> = groups
-        .iter()
-        .flat_map(|group| &group.ranks)
-        .copied()
-        .collect();
-    let of_ranks = |actor: &usize| {
-        ranks.is_empty() || ranks.contains(actor) || {
-            let rank = case.actors[*actor].rank;
-            rank.is_some()
-        }
-    };
+    // Of a task with ranks, what the ranks and their workers do is what matters.
+    let ranks = groups.iter().flat_map(|group| &group.ranks).copied();
+    let mut concerned: HashSet<usize> = ranks.clone().collect();
+    concerned.extend(ranks.flat_map(|rank| case.descendants(rank)));
+    let of_ranks = |actor: &usize| concerned.is_empty() || concerned.contains(actor);
     for actor in alive.iter().copied().filter(of_ranks) {
         match case.actors[actor].motion() {
             Motion::Advances(_) => return Stall::Moves(actor),

@@ -163,8 +163,8 @@ fn locked(scene: &Scene<'_>, index: usize) -> Option<(i32, Vec<i32>)> {
         match trace_of(process, thread.tid).and_then(|trace| python::wants(&trace.frames)) {
             Some(Wants::Lock) => wanting.push((*tid, address)),
             Some(Wants::Notice | Wants::Thread) => noticing.push(*tid),
-            // A pool of native threads waits so for work; without any stack of Python that is all there is to see.
-            None => {}
+            // A pool of native threads waits so for work. What a thread with a stack waits for in native code is not known.
+            None => others |= trace_of(process, thread.tid).is_some(),
         }
     }
     wanting.sort_unstable();

@@ -84,6 +84,7 @@ fn locked_alone(process: &Process) -> Option<i32> {
             {
                 wanting = Some(thread.tid);
             }
+            None if crate::case::trace_of(process, thread.tid).is_some() => return None,
             None => {}
         }
     }

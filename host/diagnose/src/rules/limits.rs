@@ -222,7 +222,7 @@ fn descriptors(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             continue;
         };
         let open = actor.process.proc.file_descriptors.len() as u64;
-        if open >= limit && main_thread(actor.process).is_some() {
+        if open > 0 && open >= limit && main_thread(actor.process).is_some() {
             guilty.push((index, limit, line));
         }
     }

@@ -76,7 +76,9 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             let periods = grown(level.cpu.periods, earlier.periods).unwrap_or(0);
             let throttled =
                 grown(level.cpu.throttled_periods, earlier.throttled_periods).unwrap_or(0);
-            if periods >= PERIODS && throttled * 100 >= periods * THROTTLED {
+            if periods >= PERIODS
+                && throttled.saturating_mul(100) >= periods.saturating_mul(THROTTLED)
+            {
                 return Ok(vec![found(scene, node, &level, (throttled, periods))]);
             }
         }
@@ -94,7 +96,10 @@ fn found(
     let culprit = busiest(case, node, level.path);
     let quota = match (level.cpu.quota_usec.number(), level.cpu.period_usec) {
         (Some(quota), Some(period)) if period > 0 => {
-            format!(" of {} % of one processor", quota * 100 / period)
+            format!(
+                " of {} % of one processor",
+                quota.saturating_mul(100) / period
+            )
         }
         _ => String::new(),
     };
@@ -150,7 +155,9 @@ fn busiest(case: &Case<'_>, node: usize, path: &str) -> Option<usize> {
     }
     let ticks = |actor: &usize| {
         let proc = &case.actors[*actor].process.proc;
-        proc.utime_ticks.unwrap_or(0) + proc.stime_ticks.unwrap_or(0)
+        proc.utime_ticks
+            .unwrap_or(0)
+            .saturating_add(proc.stime_ticks.unwrap_or(0))
     };
     inside
         .into_iter()
