@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Crates of ours and which of ours they may use.
-const OURS: [(&str, &[&str]); 9] = [
+const OURS: [(&str, &[&str]); 10] = [
     ("taskscope-model", &[]),
     ("taskscope-helper", &[]),
     (

@@ -1,8 +1,8 @@
 //! Snapshots that are cut, empty or mad: an answer, never a panic.
 
-use diagnose::{History, State, judge};
 use proptest::prelude::*;
 use serde_json::Value;
+use taskscope_diagnose::{History, State, judge};
 
 use crate::story::{add_thread, ask, futex, on, polls, runs, semaphore, story};
 

@@ -1,7 +1,7 @@
 //! Jobs that only look stuck: from the third snapshot on they are well, and never called hung.
 
-use diagnose::State;
 use model::Snapshot;
+use taskscope_diagnose::State;
 
 use crate::story::{
     add_thread, ask, call, counts, futex, on, polls, runs, semaphore, story, waits_for,

@@ -1,7 +1,7 @@
 //! Memory, shared memory, disks, descriptors, processors.
 
-use diagnose::{Cause, State};
 use model::{Limit, MountPurpose, Pressure, Stall};
+use taskscope_diagnose::{Cause, State};
 
 use crate::story::{ask, call, descriptor, expect, futex, on, pids, polls, runs, story, waits_for};
 

@@ -1,6 +1,6 @@
 //! Deadlocks, inherited locks, the interpreter lock, locks of files and locks of the dead.
 
-use diagnose::{Cause, State};
+use taskscope_diagnose::{Cause, State};
 
 use crate::story::{
     add_thread, ask, call, expect, futex, on, pids, polls, runs, semaphore, story, waits_for,

@@ -1,6 +1,6 @@
 //! Jobs on several nodes.
 
-use diagnose::{Cause, State};
+use taskscope_diagnose::{Cause, State};
 
 use crate::story::{ask_all, futex, polls, ranks, story_of};
 

@@ -1,6 +1,6 @@
 //! Pipes that are full, and pipes with nobody at the other end.
 
-use diagnose::{Cause, State};
+use taskscope_diagnose::{Cause, State};
 
 use crate::story::{ask, expect, futex, on, pids, polls, story, waits_for};
 

@@ -1,6 +1,6 @@
 //! Ranks: behind, dead, stopped, in disjoint groups; ordered by progress, never by how many they are.
 
-use diagnose::{Cause, State};
+use taskscope_diagnose::{Cause, State};
 
 use crate::story::{
     Doing, Shot, ask, call, counts, expect, futex, on, polls, ranks, runs, semaphore, story,

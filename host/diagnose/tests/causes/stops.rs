@@ -1,6 +1,6 @@
 //! Processes that are stopped, and storage that does not answer.
 
-use diagnose::{Cause, State};
+use taskscope_diagnose::{Cause, State};
 
 use crate::story::{ask, call, expect, futex, on, pids, polls, ranks, story, waits_for};
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use diagnose::{Cause, History, State, Verdict, judge};
 use model::{
     Annotation, CallTimeout, Capture, Cgroup, CgroupCpu, CgroupLevel, CgroupMemory, Endpoint,
     EndpointKind, FileDescriptor, FileLock, Filesystem, Frame, Futex, Ipc, Limit, LockWaiter,
@@ -11,6 +10,7 @@ use model::{
     SnapshotId, StackSourceName, Stacks, Step, SystemCall, Target, Task, TcpFacts, Thread,
     Timestamp, Trace, Trigger, UnixFacts, Value,
 };
+use taskscope_diagnose::{Cause, History, State, Verdict, judge};
 
 const BEGIN: i64 = 1_796_000_000_000_000;
 const SECOND: i64 = 1_000_000;

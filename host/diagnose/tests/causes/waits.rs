@@ -1,6 +1,6 @@
 //! Waits for somebody: input, a peer, a child, ended children.
 
-use diagnose::{Cause, State};
+use taskscope_diagnose::{Cause, State};
 
 use crate::story::{ask, call, descriptor, expect, on, pids, polls, story, waits_for};
 
