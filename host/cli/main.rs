@@ -21,6 +21,7 @@ mod sinks;
 mod spooling;
 mod storage;
 mod ui;
+mod why;
 
 use std::process::ExitCode;
 
