@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     attach, config, debug, diff, doctor, list, plugin, plugin_compile, run, show, snapshot, spool,
-    stand_in,
+    stand_in, why,
 };
 use crate::config::{ScopeChoice, Span};
 use crate::root::Wanted;
@@ -40,6 +40,7 @@ pub(crate) enum Command {
     List(list::ListArgs),
     Show(show::ShowArgs),
     Spool(spool::SpoolArgs),
+    Why(why::WhyArgs),
     Diff(diff::DiffArgs),
     Config(config::ConfigArgs),
     Plugin(plugin::PluginArgs),

@@ -24,6 +24,7 @@ mod stderr;
 mod storage;
 mod supervision;
 mod ui;
+mod why;
 
 use std::process::ExitCode;
 
