@@ -59,7 +59,7 @@ fn task_command(command: Vec<OsString>, loaded: &Loaded) -> anyhow::Result<TaskC
         return Ok(TaskCommand {
             program,
             arguments: words.collect(),
-            environment: Vec::new(),
+            ..TaskCommand::default()
         });
     }
     let line = loaded.settings.task.command.as_ref();
@@ -69,7 +69,7 @@ fn task_command(command: Vec<OsString>, loaded: &Loaded) -> anyhow::Result<TaskC
     Ok(TaskCommand {
         program: "sh".into(),
         arguments: vec!["-c".into(), line.into()],
-        environment: Vec::new(),
+        ..TaskCommand::default()
     })
 }
 

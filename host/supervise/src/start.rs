@@ -13,7 +13,7 @@ use crate::inherited::Inherited;
 use crate::{kernel, signals};
 
 /// What to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskCommand {
     /// A path, or a name that is looked up in `PATH`.
     pub program: OsString,
