@@ -5,6 +5,7 @@ mod clock;
 mod collect;
 mod commands;
 mod config;
+mod control;
 mod deadline;
 mod diff;
 mod enrichers;
@@ -14,9 +15,11 @@ mod growth;
 mod ledger;
 mod names;
 mod outcome;
+mod own_folder;
 mod page;
 mod pipeline;
 mod root;
+mod schedule;
 mod session;
 mod sinks;
 mod spooling;
@@ -25,6 +28,7 @@ mod storage;
 mod supervision;
 mod ui;
 mod why;
+mod wishes;
 
 use std::process::ExitCode;
 

@@ -10,6 +10,7 @@ mod architecture;
 mod attach;
 mod bench;
 mod budget;
+mod control;
 mod deadline;
 mod doctor;
 mod entrypoint;

@@ -14,6 +14,7 @@ use crate::collect::Request;
 use crate::commands::World;
 use crate::commands::run::{asks_to_end, conclude};
 use crate::config;
+use crate::control::Socket;
 use crate::outcome::Outcome;
 use crate::session::{Collector, Session};
 use crate::supervision::{Happening, Happenings};
@@ -52,7 +53,14 @@ pub(crate) fn run(args: &AttachArgs, world: &World) -> anyhow::Result<Outcome> {
         machine: session.machine().with_helpers(helpers),
         scope: eye.scope.clone(),
     };
-    let collector = Collector::start(session.clone(), eye);
+    let socket = Socket::bind();
+    if let Ok(socket) = &socket {
+        let path = socket.path.display();
+        ui::say(&format!(
+            "`taskscope ctl --socket {path}` steers this collector"
+        ));
+    }
+    let collector = Collector::start(session.clone(), eye, socket);
     let end = wait(&session, &collector, family, &events);
     let all_stored = conclude(collector.finish(end), &session);
     Ok(if all_stored {

@@ -18,6 +18,7 @@ use crate::args::WatchArgs;
 use crate::collect::Request;
 use crate::commands::World;
 use crate::config::{self, Loaded, SignalsChoice, Span};
+use crate::control::{SOCKET_VARIABLE, Socket};
 use crate::outcome::{Outcome, Refusal};
 use crate::session::{Collector, Session};
 use crate::supervision::{Happening, Happenings, manner, members, say_who_was_killed};
@@ -48,8 +49,13 @@ pub(crate) struct RunArgs {
 
 pub(crate) fn run(args: RunArgs, world: &World) -> anyhow::Result<Outcome> {
     let loaded = config::load(world.config.as_deref())?;
-    let command = task_command(args.command, &loaded)?;
+    let mut command = task_command(args.command, &loaded)?;
     let session = Session::new(&args.watch, loaded, &command.program, world)?;
+    let socket = Socket::bind();
+    if let Ok(socket) = &socket {
+        let path = socket.path.clone().into_os_string();
+        command.environment.push((SOCKET_VARIABLE.into(), path));
+    }
     let settings = &session.loaded.settings.run;
     let stop_grace = args.stop_grace.or(settings.stop_grace);
     let stop_grace = stop_grace.map(Span::duration);
@@ -68,7 +74,7 @@ pub(crate) fn run(args: RunArgs, world: &World) -> anyhow::Result<Outcome> {
                 _ = sender.send(event);
             },
         );
-        watch(&session, machine, task, &events, stop_grace)
+        watch(&session, machine, task, socket, &events, stop_grace)
     }));
     let ending = watched.unwrap_or_else(|_| std::process::abort());
     Ok(Outcome::Task(ending))
@@ -80,6 +86,7 @@ fn task_command(command: Vec<OsString>, loaded: &Loaded) -> anyhow::Result<TaskC
         return Ok(TaskCommand {
             program,
             arguments: words.collect(),
+            ..TaskCommand::default()
         });
     }
     let line = loaded.settings.task.command.as_ref();
@@ -89,10 +96,11 @@ fn task_command(command: Vec<OsString>, loaded: &Loaded) -> anyhow::Result<TaskC
     Ok(TaskCommand {
         program: "sh".into(),
         arguments: vec!["-c".into(), line.into()],
+        ..TaskCommand::default()
     })
 }
 
-fn refuse(error: StartError) -> anyhow::Error {
+pub(crate) fn refuse(error: StartError) -> anyhow::Error {
     let refusal = match &error {
         StartError::NotFound { .. } => Refusal::NotFound,
         _ => Refusal::NotExecutable,
@@ -105,16 +113,15 @@ fn watch(
     session: &Session,
     machine: Machine,
     task: i32,
+    socket: Result<Socket, String>,
     events: &Receiver<Event>,
     stop_grace: Option<Duration>,
 ) -> Ending {
     let collector = match machine.identify(task) {
         Ok(root) => {
             let adopter = i32::try_from(std::process::id()).ok();
-            Some(Collector::start(
-                session.clone(),
-                session.eye(machine, root, adopter),
-            ))
+            let eye = session.eye(machine, root, adopter);
+            Some(Collector::start(session.clone(), eye, socket))
         }
         Err(error) => {
             warn!("The task cannot be watched: {error}.");

@@ -60,8 +60,13 @@ fn run(
 ) -> Result<(), (String, u8)> {
     let arguments = words.split_off(1);
     let program = words.pop().expect("a command");
-    let started = start(&TaskCommand { program, arguments }, manner)
-        .map_err(|error| (error.to_string(), error.exit_code()))?;
+    let command = TaskCommand {
+        program,
+        arguments,
+        ..TaskCommand::default()
+    };
+    let started =
+        start(&command, manner).map_err(|error| (error.to_string(), error.exit_code()))?;
     started.watch(Box::new(Vec::new), move |event| hand_over(&sender, event));
     Ok(())
 }

@@ -18,12 +18,14 @@ use crate::terminal::Terminal;
 use crate::{Recipients, crash, kernel, signals};
 
 /// What to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskCommand {
     /// A path, or a name that is looked up in `PATH`.
     pub program: OsString,
     /// What follows it.
     pub arguments: Vec<OsString>,
+    /// Variables that it has beside ours.
+    pub environment: Vec<(OsString, OsString)>,
 }
 
 /// How to stand by a task.
@@ -67,6 +69,15 @@ pub enum StartError {
     },
 }
 
+impl TaskCommand {
+    pub(crate) fn process(&self) -> Command {
+        let variables = self.environment.iter().map(|(name, value)| (name, value));
+        let mut process = Command::new(&self.program);
+        process.args(&self.arguments).envs(variables);
+        process
+    }
+}
+
 impl StartError {
     /// What a shell would exit with: 127 where nothing was found, else 126.
     pub fn exit_code(&self) -> u8 {
@@ -108,9 +119,7 @@ pub fn start(command: &TaskCommand, manner: Manner) -> Result<Started, StartErro
     }
     let has_group = manner.recipients == Recipients::Group;
     let terminal = has_group.then(Terminal::of_session).flatten();
-    let mut child = Command::new(&command.program);
-    child.args(&command.arguments);
-    let pid = spawn(child, inherited, has_group, terminal.as_ref())
+    let pid = spawn(command.process(), inherited, has_group, terminal.as_ref())
         .map_err(|error| start_error(&command.program, &error))?;
     let relay = crash::prepare(manner.stand_in, pid);
     Ok(Started {
@@ -147,7 +156,7 @@ fn spawn(
     Ok(i32::try_from(child.id()).expect("a PID fits"))
 }
 
-fn start_error(program: &OsString, error: &io::Error) -> StartError {
+pub(crate) fn start_error(program: &OsString, error: &io::Error) -> StartError {
     let program = program.clone();
     let Some(number) = error.raw_os_error() else {
         // std's own refusal, such as a NUL byte in an argument.

@@ -26,7 +26,7 @@ impl Terminal {
     /// Makes the process group `to` the foreground, if `from` is. SIGTTOU must be blocked, as it is wherever the task is
     /// watched. Makes only plain system calls, for it runs between fork and exec too.
     pub(crate) fn pass(&self, from: i32, to: i32) {
-        let foreground = tcgetpgrp(&self.0).map(|group| group.as_raw_pid());
+        let foreground = tcgetpgrp(&self.0).map(Pid::as_raw_pid);
         if let (true, Some(to)) = (foreground == Ok(from), Pid::from_raw(to)) {
             // A terminal that was hung up has no foreground any more.
             let _ = tcsetpgrp(&self.0, to);
