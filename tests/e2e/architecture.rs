@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Crates of ours and which of ours they may use.
-const OURS: [(&str, &[&str]); 8] = [
+const OURS: [(&str, &[&str]); 9] = [
     ("taskscope-model", &[]),
     ("taskscope-helper", &[]),
     (
@@ -16,6 +16,7 @@ const OURS: [(&str, &[&str]); 8] = [
     ),
     ("taskscope-plugin", &["taskscope-model", "taskscope-helper"]),
     ("taskscope-store", &["taskscope-model"]),
+    ("taskscope-monitor", &["taskscope-model"]),
     ("taskscope-supervise", &["taskscope-model"]),
     ("taskscope-testkit", &[]),
     (
@@ -26,6 +27,7 @@ const OURS: [(&str, &[&str]); 8] = [
             "taskscope-capture",
             "taskscope-plugin",
             "taskscope-store",
+            "taskscope-monitor",
             "taskscope-supervise",
         ],
     ),

@@ -20,6 +20,7 @@ mod plugin_outcome;
 mod pressure;
 mod process;
 mod process_id;
+mod sample;
 mod scheduling;
 mod snapshot;
 mod spending;
@@ -56,6 +57,7 @@ pub use process::{
     StackSourceName, Stacks, Thread,
 };
 pub use process_id::{ParseProcessIdError, ProcessId};
+pub use sample::{CgroupSample, GpuSample, MachineSample, ProcessSample, Sample};
 pub use scheduling::{Scheduling, SchedulingPolicy};
 pub use snapshot::{Capture, SCHEMA_VERSION, ScopeFacts, ScopeKind, Snapshot, SnapshotId, Trigger};
 pub use spending::{Detail, Spending};

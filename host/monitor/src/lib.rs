@@ -1,0 +1,23 @@
+//! Folds samples and stages into peaks and a report: pure arithmetic, no input or output, no clock.
+//!
+//! A [`Reading`] is what one sample says of the task as a whole, with the rates that follow from the sample before it.
+//! [`Statistics`] fold readings, of the whole run and of each stage. The [`Report`] is all of it, as it is stored.
+
+mod document;
+mod monitor;
+mod peaks;
+mod reading;
+mod report;
+mod stages;
+mod statistics;
+
+#[cfg(test)]
+mod tests;
+
+pub use document::DocumentError;
+pub use monitor::{About, Monitor};
+pub use peaks::{Holder, Peak};
+pub use reading::{Reading, Usage};
+pub use report::{REPORT_VERSION, Report, Trouble};
+pub use stages::{NO_STAGE, Stage, Stages};
+pub use statistics::Statistics;

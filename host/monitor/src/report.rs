@@ -1,0 +1,127 @@
+//! All that is known of a run: the document `report.json`.
+
+use std::collections::BTreeMap;
+
+use model::{Gap, ProcessId, Task, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::{Peak, Reading, Stage, Statistics};
+
+/// The `schema_version` of reports that we write.
+pub const REPORT_VERSION: &str = "1.0";
+
+/// What a run came to. Times in seconds are by the monotonic clock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The version of taskscope that made it.
+    pub collector_version: String,
+    /// Whether USS and PSS are read, within their budget.
+    #[serde(default)]
+    pub detailed_memory: bool,
+    /// When the task ended or the watching did; null while it goes on.
+    #[serde(default)]
+    pub ended_at: Option<Timestamp>,
+    /// How the task failed; null where it did not, or has not ended, or that is not known.
+    #[serde(default)]
+    pub error: Option<String>,
+    /// What the latest sample could not read.
+    #[serde(default)]
+    pub gaps: Vec<Gap>,
+    /// The newest sample.
+    #[serde(default)]
+    pub latest_sample: Option<Reading>,
+    /// Between two live lines, seconds; null where there are none.
+    #[serde(default)]
+    pub log_interval: Option<f64>,
+    /// The longest time between two samples that succeeded, seconds; null until there were two.
+    #[serde(default)]
+    pub max_sample_gap_seconds: Option<f64>,
+    /// The longest time that one sample took, seconds.
+    #[serde(default)]
+    pub max_sampling_seconds: f64,
+    /// Samples that were due and not taken: an earlier one was still at work, or sampling was over its budget.
+    #[serde(default)]
+    pub missed_samples: u64,
+    /// Why what belongs to the report could not be kept last time; null once it could again.
+    #[serde(default)]
+    pub output_error: Option<String>,
+    /// How often something could not be kept.
+    #[serde(default)]
+    pub output_errors: Trouble,
+    /// When the RSS of the tree was highest, seconds from the start.
+    #[serde(default)]
+    pub peak_rss_elapsed_seconds: Option<f64>,
+    /// The stages that were open then.
+    #[serde(default)]
+    pub peak_rss_stage: Option<String>,
+    /// The peak of each measure, with who made it.
+    #[serde(default)]
+    pub peaks: BTreeMap<String, Peak>,
+    /// The PID of the main process.
+    pub pid: i32,
+    /// System, kernel and kind of machine, such as `Linux-6.1.0-x86_64`.
+    pub platform: String,
+    /// Always null: no psutil is used.
+    #[serde(default)]
+    pub psutil_version: Option<String>,
+    /// The newest samples, oldest first, as many as the setting `max-samples` says.
+    #[serde(default)]
+    pub recent_samples: Vec<Reading>,
+    /// The main process.
+    pub root: ProcessId,
+    /// Whether the task was still watched when this was written.
+    pub running: bool,
+    /// Between two samples, as the setting says, seconds.
+    pub sample_interval: f64,
+    /// How many samples were tried, those that failed included.
+    pub sampling_attempts: u64,
+    /// CPU time of the sampling thread, seconds.
+    #[serde(default)]
+    pub sampling_cpu_seconds: f64,
+    /// Why the latest sample failed; null where it did not.
+    #[serde(default)]
+    pub sampling_error: Option<String>,
+    /// How often samples failed.
+    #[serde(default)]
+    pub sampling_errors: Trouble,
+    /// How long all samples together took, seconds.
+    pub sampling_seconds: f64,
+    /// [`REPORT_VERSION`].
+    pub schema_version: String,
+    /// The stages, in the order in which they began.
+    #[serde(default)]
+    pub stages: Vec<Stage>,
+    /// When watching began.
+    pub started_at: Timestamp,
+    /// What all samples come to.
+    #[serde(default)]
+    pub statistics: Statistics,
+    /// The task, its attempt and its node.
+    pub task: Task,
+    /// When this was written.
+    pub updated_at: Timestamp,
+    /// How long the task has been watched, seconds.
+    pub wall_seconds: f64,
+}
+
+/// Errors that heal: how many there were, and the last one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trouble {
+    /// How many there were.
+    pub count: u64,
+    /// When the last one was.
+    #[serde(default)]
+    pub last_at: Option<Timestamp>,
+    /// What the last one said.
+    #[serde(default)]
+    pub last_error: Option<String>,
+}
+
+impl Trouble {
+    /// Notes one more.
+    pub fn note(&mut self, error: String, at: Timestamp) {
+        self.count += 1;
+        self.last_at = Some(at);
+        self.last_error = Some(error);
+    }
+}
