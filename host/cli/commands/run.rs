@@ -136,6 +136,8 @@ pub(crate) fn conclude(summary: Option<Summary>, session: &Session) -> bool {
         spooled,
         lost,
         recovered,
+        records_lost,
+        records_spooled,
         ..
     }) = summary
     else {
@@ -161,5 +163,10 @@ pub(crate) fn conclude(summary: Option<Summary>, session: &Session) -> bool {
              `taskscope spool push`"
         ));
     }
-    spooled == 0 && lost == 0
+    if records_spooled > 0 {
+        ui::say(&format!(
+            "warning: {records_spooled} of the records beside them wait in the spool as well"
+        ));
+    }
+    spooled + lost + records_spooled + records_lost == 0
 }

@@ -49,6 +49,7 @@ struct Report {
     busy: Vec<String>,
     error: Option<String>,
     left: u64,
+    records: u64,
     set_aside: Vec<PathBuf>,
     spool: PathBuf,
     store: String,
@@ -131,6 +132,7 @@ fn report(spool: PathBuf, location: &Location, pushed: Pushed) -> Report {
         busy: pushed.busy.iter().map(ToString::to_string).collect(),
         error,
         left: pushed.left,
+        records: pushed.records,
         set_aside: pushed.set_aside,
         spool,
         store: location.to_string(),
@@ -142,8 +144,13 @@ fn report(spool: PathBuf, location: &Location, pushed: Pushed) -> Report {
 fn say(report: &Report) {
     let (spool, store) = (report.spool.display(), &report.store);
     let plural = if report.stored == 1 { "" } else { "s" };
+    let records = match report.records {
+        0 => String::new(),
+        1 => " and 1 record".to_owned(),
+        several => format!(" and {several} records"),
+    };
     ui::say(&format!(
-        "{} snapshot{plural} of {spool} in {store}",
+        "{} snapshot{plural}{records} of {spool} in {store}",
         report.stored
     ));
     if let Some(error) = &report.error {

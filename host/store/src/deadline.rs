@@ -17,6 +17,13 @@ impl Deadline {
         (sender, Self(receiver))
     }
 
+    /// Waits until it is set, or nobody can set it any more.
+    pub(crate) async fn set(&self) {
+        let mut receiver = self.0.clone();
+        // Either way the writer is gone.
+        let _ = receiver.wait_for(Option::is_some).await;
+    }
+
     /// Ends `work` on `store` when the deadline has passed.
     pub(crate) async fn limit<T>(
         &self,

@@ -3,11 +3,10 @@
 //! Order of writes: the snapshot first, the index after it, so that the index never names what is not there. What
 //! fails is tried again later, oldest first.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use model::Timestamp;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -16,41 +15,17 @@ use crate::claim::Claim;
 use crate::deadline::{Deadline, reached};
 use crate::drain::{Drain, set_aside};
 use crate::error::root_cause;
-use crate::index::Listed;
 use crate::layers::ATTEMPT_TIMEOUT;
 use crate::leftovers::Leftovers;
+use crate::parcel::{Parcel, Tally};
+use crate::record::ObjectKey;
+use crate::report_turn::ReportTurn;
 use crate::spool_handle::SpoolHandle;
 use crate::stored_index::StoredIndex;
-use crate::writer::Summary;
-use crate::{Key, Place, Store, StoreError};
+use crate::{Place, Store, StoreError};
 
 /// Spooled snapshots that are stored before new ones have their turn and the index is written.
 pub(crate) const BATCH: usize = 64;
-
-/// One encoded snapshot on its way.
-#[derive(Debug)]
-pub(crate) struct Parcel {
-    pub(crate) bytes: Arc<[u8]>,
-    /// Whether it is in the spool too, as nearly always.
-    pub(crate) is_spooled: bool,
-    pub(crate) key: Key,
-    pub(crate) listed: Listed,
-    pub(crate) now: Timestamp,
-}
-
-/// The counts, readable while the task is at work.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Tally(Arc<Mutex<Summary>>);
-
-impl Tally {
-    pub(crate) fn get(&self) -> Summary {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Summary)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-}
 
 /// The background task.
 pub(crate) struct Delivery {
@@ -61,13 +36,14 @@ pub(crate) struct Delivery {
     /// What collectors before this one have left in the spool.
     leftovers: Leftovers,
     place: Place,
+    report: ReportTurn,
     said_that_spool_is_full: bool,
     spool: SpoolHandle,
     store: Option<Store>,
     /// New parcels wait in the spool, because trying the store takes its time.
     store_is_down: bool,
     tally: Tally,
-    /// Whether snapshots of this place may be in the spool that are not in the queue.
+    /// Whether objects of this place may be in the spool that are not in the queue.
     waiting: bool,
 }
 
@@ -87,6 +63,7 @@ impl Delivery {
             index,
             leftovers: Leftovers::default(),
             place,
+            report: ReportTurn::new(store.as_ref()),
             said_that_spool_is_full: false,
             spool,
             store,
@@ -118,7 +95,10 @@ impl Delivery {
                 self.store_failed(&store, &error);
             }
         }
-        let after_spooled = spooled.iter().map(|key| key.id.sequence.saturating_add(1));
+        let after_spooled = spooled.iter().map(|key| match key {
+            ObjectKey::Snapshot(key) => key.id.sequence.saturating_add(1),
+            ObjectKey::Record(_) => 0,
+        });
         let after_spooled = after_spooled.max().unwrap_or(0);
         after_spooled.max(self.index.next_sequence())
     }
@@ -145,7 +125,7 @@ impl Delivery {
                 self.claim = Some(claim);
                 for file in torn {
                     let file = file.display();
-                    tracing::warn!(%file, "A collector died while it wrote a snapshot; what there is of it is set aside.");
+                    tracing::warn!(%file, "A collector died while it wrote this; what there is of it is set aside.");
                 }
             }
             Ok(None) => tracing::debug!("Another collector of this place uses the spool as well."),
@@ -180,26 +160,37 @@ impl Delivery {
         let index = self.index.due().map(|due| due.max(again));
         let waiting = self.waiting || !self.leftovers.is_empty();
         let spool = waiting.then_some(again);
-        index.into_iter().chain(spool).min()
+        let report = self.report.due().map(|due| due.max(again));
+        [index, spool, report].into_iter().flatten().min()
     }
 
     async fn take(&mut self, parcel: Parcel) {
-        self.index.set_clock(parcel.now);
+        if let Some((_, now)) = &parcel.listed {
+            self.index.set_clock(*now);
+        }
         self.say_when_spool_is_full().await;
         let store = match &self.store {
             Some(store) if !self.store_is_down => store.clone(),
             _ => return self.keep(parcel).await,
         };
-        let text = parcel.key.to_string();
-        let put = store.put_new(&text, &parcel.bytes);
+        let is_report = parcel.key.is_report();
+        if is_report && parcel.is_spooled && self.report.must_wait() {
+            return;
+        }
+        let put = store.put(&parcel.key, &parcel.bytes);
         match self.deadline.limit(&store, put).await {
             Ok(()) => {
-                self.tally.change(|summary| summary.stored += 1);
-                self.index.add(parcel.listed);
+                if let Some((listed, _)) = parcel.listed {
+                    self.tally.change(|summary| summary.stored += 1);
+                    self.index.add(listed);
+                }
+                if is_report {
+                    self.report.stored();
+                }
                 if parcel.is_spooled
-                    && let Err(error) = self.spool.remove(parcel.key).await
+                    && let Err(error) = self.spool.remove_stored(parcel.key, parcel.bytes).await
                 {
-                    tracing::debug!(%error, "A stored snapshot stays in the spool.");
+                    tracing::debug!(%error, "What is stored stays in the spool.");
                 }
                 self.write_index_when_due(&store).await;
             }
@@ -220,19 +211,19 @@ impl Delivery {
         }
     }
 
-    /// Leaves a snapshot in the spool; what could not get into it is tried again.
+    /// Leaves an object in the spool; what could not get into it is tried again.
     async fn keep(&mut self, parcel: Parcel) {
         if parcel.is_spooled {
             self.waiting = true;
             return;
         }
-        let text = parcel.key.to_string();
+        let key = parcel.key.clone();
         match self.spool.put(parcel.key, parcel.bytes).await {
             Ok(()) => self.waiting = true,
             Err(error) => {
-                self.tally.change(|summary| summary.lost += 1);
+                self.tally.count_lost(&key);
                 let spool = self.spool.directory().display();
-                tracing::warn!(key = text, %spool, %error, "Neither store nor spool can keep a snapshot; it is lost.");
+                tracing::warn!(%key, %spool, %error, "Neither store nor spool can keep this; it is lost.");
             }
         }
     }
@@ -252,23 +243,27 @@ impl Delivery {
             return;
         };
         self.write_index_when_due(&store).await;
-        if self.waiting {
+        if self.waiting || self.report.is_due() {
             self.drain(&store).await;
         } else if !self.leftovers.is_empty() {
             self.drain_leftovers(&store).await;
         }
     }
 
-    /// Stores a batch of what waits in the spool, oldest first, and returns how many that were.
+    /// Stores a batch of what waits in the spool and returns how many that were.
     async fn drain(&mut self, store: &Store) -> usize {
         let mut keys = self.waiting_keys().await;
         let has_more = keys.len() > BATCH;
         keys.truncate(BATCH);
+        let has_report = keys.iter().any(ObjectKey::is_report);
         let drained = self.way(store).bring(keys).await;
         self.waiting = has_more || drained.failure.is_some();
-        let stored = drained.stored.len();
+        if has_report && drained.failure.is_none() {
+            self.report.stored();
+        }
+        let stored = drained.moved;
         self.tally.change(|summary| {
-            summary.stored += stored as u64;
+            summary.stored += drained.stored.len() as u64;
             summary.set_aside += drained.set_aside;
         });
         for listed in drained.stored {
@@ -299,7 +294,7 @@ impl Delivery {
             Some(error) => self.store_failed(store, &error),
             None => self.store_works(store),
         }
-        usize::try_from(drained.stored).unwrap_or(usize::MAX)
+        usize::try_from(drained.stored + drained.records).unwrap_or(usize::MAX)
     }
 
     fn way(&self, store: &Store) -> Drain {
@@ -330,6 +325,7 @@ impl Delivery {
             if self.index.is_behind() {
                 self.write_index(&store).await;
             }
+            self.waiting |= self.report.hurry();
             while self.waiting && self.drain(&store).await > 0 {}
             while !self.waiting
                 && !self.leftovers.is_empty()
@@ -339,20 +335,26 @@ impl Delivery {
                 self.write_index(&store).await;
             }
         }
-        let left = self.waiting_keys().await.len() as u64;
+        let left = self.waiting_keys().await;
+        let is_snapshot = |key: &&ObjectKey| matches!(key, ObjectKey::Snapshot(_));
+        let spooled = left.iter().filter(is_snapshot).count() as u64;
         let evicted = self.spool.evicted().await;
         self.tally.change(|summary| {
             summary.evicted = evicted;
-            summary.spooled = left;
+            summary.records_spooled = left.len() as u64 - spooled;
+            summary.spooled = spooled;
         });
         if let Some(claim) = self.claim.take() {
             self.spool.release(claim, self.place.clone()).await;
         }
     }
 
-    async fn waiting_keys(&self) -> Vec<Key> {
+    /// What may be stored now.
+    async fn waiting_keys(&self) -> Vec<ObjectKey> {
         let keys = self.spool.waiting(self.place.clone()).await;
-        keys.unwrap_or_default()
+        let mut keys = keys.unwrap_or_default();
+        keys.retain(|key| !(key.is_report() && self.report.waits()));
+        keys
     }
 
     fn store_failed(&mut self, store: &Store, error: &StoreError) {

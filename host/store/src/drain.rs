@@ -2,6 +2,9 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::de::IgnoredAny;
 
 use tokio::task::JoinSet;
 
@@ -9,13 +12,16 @@ use crate::deadline::Deadline;
 use crate::error::root_cause;
 use crate::index::Listed;
 use crate::layers::CONCURRENT_OPERATIONS;
+use crate::record::ObjectKey;
 use crate::spool_handle::SpoolHandle;
-use crate::{Key, Store, StoreError, format};
+use crate::{Store, StoreError, format};
 
-/// What became of some snapshots of the spool.
+/// What became of some objects of the spool.
 #[derive(Debug, Default)]
 pub(crate) struct Drained {
-    /// They are in the store and no longer in the spool.
+    /// How many are in the store and no longer in the spool.
+    pub(crate) moved: usize,
+    /// The snapshots among them.
     pub(crate) stored: Vec<Listed>,
     /// How many were set aside.
     pub(crate) set_aside: u64,
@@ -25,7 +31,7 @@ pub(crate) struct Drained {
 
 /// What became of one.
 enum Fate {
-    Stored(Box<Listed>),
+    Stored(Arc<[u8]>, Option<Box<Listed>>),
     /// Evicted, or another collector was quicker.
     Gone,
     /// It can never be stored, for this reason.
@@ -43,7 +49,7 @@ pub(crate) struct Drain {
 
 impl Drain {
     /// Brings `keys` to the store. When a whole group fails it is the store's fault, not theirs, and the rest waits.
-    pub(crate) async fn bring(&self, keys: Vec<Key>) -> Drained {
+    pub(crate) async fn bring(&self, keys: Vec<ObjectKey>) -> Drained {
         let mut drained = Drained::default();
         for group in keys.chunks(CONCURRENT_OPERATIONS) {
             let mut going = JoinSet::new();
@@ -71,13 +77,19 @@ impl Drain {
     }
 
     /// Takes what was stored out of the spool, and what never can be aside. Returns why it stays.
-    async fn settle(&self, key: Key, fate: Fate, drained: &mut Drained) -> Option<StoreError> {
+    async fn settle(
+        &self,
+        key: ObjectKey,
+        fate: Fate,
+        drained: &mut Drained,
+    ) -> Option<StoreError> {
         match fate {
-            Fate::Stored(listed) => {
-                if let Err(error) = self.spool.remove(key).await {
-                    tracing::debug!(%error, "A stored snapshot stays in the spool.");
+            Fate::Stored(bytes, listed) => {
+                if let Err(error) = self.spool.remove_stored(key, bytes).await {
+                    tracing::debug!(%error, "What is stored stays in the spool.");
                 }
-                drained.stored.push(*listed);
+                drained.moved += 1;
+                drained.stored.extend(listed.map(|listed| *listed));
                 None
             }
             Fate::Gone => None,
@@ -88,13 +100,13 @@ impl Drain {
                 None
             }
             Fate::Failed(error) => {
-                tracing::debug!(%key, error = %root_cause(&error), "A spooled snapshot still cannot be stored.");
+                tracing::debug!(%key, error = %root_cause(&error), "What is spooled still cannot be stored.");
                 Some(error)
             }
         }
     }
 
-    async fn bring_one(&self, key: &Key) -> Fate {
+    async fn bring_one(&self, key: &ObjectKey) -> Fate {
         let bytes = match self.spool.read(key.clone()).await {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Fate::Gone,
@@ -103,29 +115,46 @@ impl Drain {
         // Where it is torn, its checksum says so here.
         let owned = key.clone();
         let decoding = tokio::task::spawn_blocking(move || {
-            let snapshot = format::decode(&bytes, &owned)?;
-            Ok::<_, StoreError>((Listed::of(&snapshot, &owned, bytes.len()), bytes))
+            Ok::<_, StoreError>((check(&bytes, &owned)?, Arc::from(bytes)))
         });
-        let (listed, bytes) = match decoding.await.expect("decoding does not panic") {
+        let (listed, bytes): (_, Arc<[u8]>) = match decoding.await.expect("decoding does not panic")
+        {
             Ok(decoded) => decoded,
             Err(error) => return Fate::Hopeless(root_cause(&error)),
         };
-        let text = key.to_string();
-        let put = self.store.put_new(&text, &bytes);
+        let put = self.store.put(key, &bytes);
         match self.deadline.limit(&self.store, put).await {
-            Ok(()) => Fate::Stored(Box::new(listed)),
+            Ok(()) => Fate::Stored(bytes, listed),
             Err(error @ StoreError::Conflict { .. }) => Fate::Hopeless(root_cause(&error)),
             Err(error) => Fate::Failed(error),
         }
     }
 }
 
-/// Puts a snapshot that can never be stored out of the way, and names it.
-pub(crate) async fn set_aside(spool: &SpoolHandle, key: &Key, error: &str) -> Option<PathBuf> {
+/// Reads an object of the spool; of a snapshot, returns what the index says of it.
+fn check(bytes: &[u8], key: &ObjectKey) -> Result<Option<Box<Listed>>, StoreError> {
+    match key {
+        ObjectKey::Snapshot(key) => {
+            let snapshot = format::decode(bytes, key)?;
+            Ok(Some(Box::new(Listed::of(&snapshot, key, bytes.len()))))
+        }
+        ObjectKey::Record(key) => {
+            format::decode_record::<IgnoredAny>(bytes, key)?;
+            Ok(None)
+        }
+    }
+}
+
+/// Puts what can never be stored out of the way, and names it.
+pub(crate) async fn set_aside(
+    spool: &SpoolHandle,
+    key: &ObjectKey,
+    error: &str,
+) -> Option<PathBuf> {
     match spool.set_aside(key.clone()).await {
         Ok(path) => {
             let file = path.display();
-            tracing::warn!(%file, error, "A snapshot can never be stored; it is set aside.");
+            tracing::warn!(%file, error, "A file of the spool can never be stored; it is set aside.");
             Some(path)
         }
         Err(problem) => {

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::FormatError;
+use crate::record::{Record, RecordKey};
 use crate::{Key, StoreError};
 
 /// More than any snapshot inflates to; keeps a hostile object from filling the memory.
@@ -39,6 +40,21 @@ pub fn encode(snapshot: &Snapshot) -> Result<Vec<u8>, StoreError> {
 /// Reads a stored object; `key` is for the error's text.
 pub fn decode(bytes: &[u8], key: &Key) -> Result<Snapshot, StoreError> {
     decompress(bytes).map_err(|source| StoreError::Format {
+        key: key.to_string(),
+        source,
+    })
+}
+
+/// Reads a record.
+pub(crate) fn decode_record<T: DeserializeOwned>(
+    bytes: &[u8],
+    key: &RecordKey,
+) -> Result<T, StoreError> {
+    let read = match key.record {
+        Record::Kept(..) => decompress(bytes),
+        Record::Report => from_json(bytes),
+    };
+    read.map_err(|source| StoreError::Format {
         key: key.to_string(),
         source,
     })

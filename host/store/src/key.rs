@@ -32,6 +32,12 @@ pub struct Key {
 #[error("`{0}` is none of the names in a store")]
 pub struct ParseKeyError(String);
 
+impl ParseKeyError {
+    pub(crate) fn of(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
 const FILE_SUFFIX: &str = ".json.gz";
 
 impl Place {
@@ -123,7 +129,7 @@ impl FromStr for Place {
     type Err = ParseKeyError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        parse_place(text).ok_or_else(|| ParseKeyError(text.to_owned()))
+        parse_place(text).ok_or_else(|| ParseKeyError::of(text))
     }
 }
 
@@ -131,7 +137,7 @@ impl FromStr for Key {
     type Err = ParseKeyError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        parse_key(text).ok_or_else(|| ParseKeyError(text.to_owned()))
+        parse_key(text).ok_or_else(|| ParseKeyError::of(text))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::claim::Claim;
 use crate::delivery::{BATCH, write_index};
 use crate::drain::Drain;
 use crate::index::Index;
+use crate::record::ObjectKey;
 use crate::spool_handle::SpoolHandle;
 use crate::stored_index::StoredIndex;
 use crate::{Place, StoreError};
@@ -21,7 +22,10 @@ pub(crate) struct Leftovers(VecDeque<Place>);
 /// What became of a batch of them.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
+    /// How many snapshots.
     pub(crate) stored: u64,
+    /// How many records.
+    pub(crate) records: u64,
     pub(crate) set_aside: u64,
     /// Why what is left could not be stored.
     pub(crate) failure: Option<StoreError>,
@@ -51,7 +55,7 @@ impl Leftovers {
         };
         for file in torn {
             let file = file.display();
-            tracing::warn!(%file, "A collector died while it wrote a snapshot; what there is of it is set aside.");
+            tracing::warn!(%file, "A collector died while it wrote this; what there is of it is set aside.");
         }
         let (batch, is_done) = drain_place(way, &place, claim).await;
         if is_done {
@@ -69,12 +73,14 @@ pub(crate) async fn drain_place(way: &Drain, place: &Place, claim: Claim) -> (Ba
     let task = Task::new(place.task.clone(), place.attempt, &place.node, &place.node);
     let empty = Index::empty(task, place.node.clone(), Vec::new());
     let mut index = StoredIndex::new(place.clone(), empty, way.deadline.clone());
-    let has_work = !keys.is_empty() || way.spool.evicted_of(place.clone()).await > 0;
+    let has_snapshots = keys.iter().any(|key| matches!(key, ObjectKey::Snapshot(_)));
+    let has_work = has_snapshots || way.spool.evicted_of(place.clone()).await > 0;
     // The index can be built again from the snapshots, so that it cannot be read is no failure.
     let is_known = has_work && index.read(&way.store).await.is_ok();
     let drained = way.bring(keys).await;
     let batch = Batch {
         stored: drained.stored.len() as u64,
+        records: (drained.moved - drained.stored.len()) as u64,
         set_aside: drained.set_aside,
         failure: drained.failure,
     };

@@ -102,6 +102,10 @@ impl Store {
         &self.place.address
     }
 
+    pub(crate) fn is_directory(&self) -> bool {
+        self.place.directory.is_some()
+    }
+
     /// Brings the entry of a new object to disk, where the store is a directory: what is stored must outlive a crash of
     /// the machine before it leaves the spool.
     pub(crate) async fn settle(&self, key: &str) {

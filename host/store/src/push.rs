@@ -16,8 +16,10 @@ use crate::{Place, SpoolSettings, Store, StoreError};
 /// What became of a spool.
 #[derive(Debug, Default)]
 pub struct Pushed {
-    /// Brought to the store.
+    /// Snapshots that were brought to the store.
     pub stored: u64,
+    /// Records that were brought to the store.
+    pub records: u64,
     /// Still in the spool.
     pub left: u64,
     /// Set aside, now or before, because they can never be stored.
@@ -53,6 +55,7 @@ pub async fn push(store: &Store, directory: &Path) -> Result<Pushed, StoreError>
         while let Some((claim, _)) = spool.claim(place.clone()).await.unwrap_or_default() {
             let (batch, is_done) = drain_place(&way, &place, claim).await;
             pushed.stored += batch.stored;
+            pushed.records += batch.records;
             pushed.failure = batch.failure;
             if is_done || pushed.failure.is_some() {
                 break;
@@ -78,7 +81,9 @@ pub async fn push(store: &Store, directory: &Path) -> Result<Pushed, StoreError>
 
 /// Returns the number after the last attempt that `node` has snapshots of in the spool `directory`, 0 where it has none.
 pub fn next_spooled_attempt(directory: &Path, task: &TaskPath, node: &str) -> u32 {
-    let places = files(directory).into_iter().map(|file| file.key.place);
+    let places = files(directory)
+        .into_iter()
+        .map(|file| file.key.place().clone());
     let attempts = places
         .filter(|place| place.task == *task && place.node == node)
         .map(|place| place.attempt.saturating_add(1));

@@ -1,4 +1,5 @@
-//! Snapshots on local disk that are not stored yet: a bounded directory of files named by their whole keys.
+//! Snapshots, and records beside them, on local disk that are not stored yet: a bounded directory of files named by
+//! their whole keys.
 //!
 //! `<directory>/<key>`, so that whoever finds a file knows where it belongs, and `<directory>/belongs-to` says to which
 //! store. A file grows under a name with `.part`, is synced, and is renamed when whole; the checksum at the end of each
@@ -13,7 +14,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::claim::Claim;
-use crate::key::parse_file_name;
+use crate::record::ObjectKey;
 use crate::spool_files::{BAD, PART, SpooledFile, files, total, with_suffix};
 use crate::{Key, Place};
 
@@ -63,7 +64,7 @@ impl Spool {
     }
 
     /// Keeps `bytes` as `key`, on disk when this returns, and throws the oldest away where there is too much.
-    pub(crate) fn put(&mut self, key: &Key, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn put(&mut self, key: &ObjectKey, bytes: &[u8]) -> io::Result<()> {
         let path = self.path(key);
         let folder = path.parent().expect("a key has folders").to_owned();
         self.make(&folder)?;
@@ -87,28 +88,33 @@ impl Spool {
         Ok(())
     }
 
-    /// Returns the snapshots of `place` that wait, oldest first, without those set aside.
-    pub(crate) fn waiting(&self, place: &Place) -> Vec<Key> {
-        let folder = self.settings.directory.join(place.snapshots_folder());
-        let mut keys: Vec<Key> = fs::read_dir(folder)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|entry| parse_file_name(entry.file_name().to_str()?))
-            .map(|id| Key {
-                place: place.clone(),
-                id,
-            })
-            .collect();
-        keys.sort_by_key(|key| (key.id.sequence, key.id.stamp));
+    /// Returns what waits of `place`, without what was set aside: snapshots first, oldest first.
+    pub(crate) fn waiting(&self, place: &Place) -> Vec<ObjectKey> {
+        let names = self.names(place);
+        let keys = names.filter_map(|(folder, name)| format!("{folder}{name}").parse().ok());
+        let mut keys: Vec<ObjectKey> = keys.collect();
+        keys.sort_by_key(ObjectKey::turn);
         keys
+    }
+
+    /// Returns the names in the folders of `place`, each with its folder's.
+    fn names(&self, place: &Place) -> impl Iterator<Item = (String, String)> {
+        let folders = place.object_folders().into_iter();
+        folders.flat_map(|folder| {
+            let entries = fs::read_dir(self.settings.directory.join(&folder));
+            let entries = entries.into_iter().flatten().flatten();
+            entries.filter_map(move |entry| {
+                let name = entry.file_name().into_string().ok()?;
+                Some((folder.clone(), name))
+            })
+        })
     }
 
     /// Returns the places that have anything here, sorted.
     pub(crate) fn places(&self) -> Vec<Place> {
         let mut places: Vec<Place> = files(&self.settings.directory)
             .into_iter()
-            .map(|file| file.key.place)
+            .map(|file| file.key.place().clone())
             .collect();
         places.sort();
         places.dedup();
@@ -123,17 +129,17 @@ impl Spool {
         let Some(claim) = Claim::of(&folder)? else {
             return Ok(None);
         };
-        let snapshots = self.settings.directory.join(place.snapshots_folder());
         let mut aside = Vec::new();
-        for entry in fs::read_dir(snapshots).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let name = entry.file_name();
-            let torn = name.to_str().and_then(|name| name.strip_suffix(PART));
-            let Some(name) = torn.filter(|name| parse_file_name(name).is_some()) else {
+        for (folder, name) in self.names(place) {
+            let torn = name
+                .strip_suffix(PART)
+                .map(|name| format!("{folder}{name}"));
+            let Some(key) = torn.and_then(|key| key.parse::<ObjectKey>().ok()) else {
                 continue;
             };
-            let bad = with_suffix(&path.with_file_name(name), BAD);
-            if fs::rename(&path, &bad).is_ok() {
+            let path = self.path(&key);
+            let bad = with_suffix(&path, BAD);
+            if fs::rename(with_suffix(&path, PART), &bad).is_ok() {
                 aside.push(bad);
             }
         }
@@ -143,17 +149,19 @@ impl Spool {
     /// Gives the folder of a place up, and takes it away where nothing is left in it.
     pub(crate) fn release(&mut self, claim: Claim, place: &Place) {
         claim.release();
-        self.remove_empty_folders(&self.settings.directory.join(place.snapshots_folder()));
+        for folder in place.object_folders() {
+            self.remove_empty_folders(&self.settings.directory.join(folder));
+        }
         self.settled = PathBuf::new();
     }
 
     /// Returns the content of `key`.
-    pub(crate) fn read(&self, key: &Key) -> io::Result<Vec<u8>> {
+    pub(crate) fn read(&self, key: &ObjectKey) -> io::Result<Vec<u8>> {
         fs::read(self.path(key))
     }
 
     /// Forgets `key`, which is stored now.
-    pub(crate) fn remove(&mut self, key: &Key) -> io::Result<()> {
+    fn remove(&mut self, key: &ObjectKey) -> io::Result<()> {
         let path = self.path(key);
         let size_bytes = fs::metadata(&path).map_or(0, |metadata| metadata.len());
         match fs::remove_file(&path) {
@@ -165,8 +173,14 @@ impl Spool {
         Ok(())
     }
 
+    /// Forgets `key` as long as it is these bytes, which are stored now: a report may have been replaced meanwhile.
+    pub(crate) fn remove_stored(&mut self, key: &ObjectKey, bytes: &[u8]) -> io::Result<()> {
+        let is_newer = key.is_report() && self.read(key).is_ok_and(|there| there != bytes);
+        if is_newer { Ok(()) } else { self.remove(key) }
+    }
+
     /// Puts `key` out of the way, because it can never be stored; returns where it is now.
-    pub(crate) fn set_aside(&mut self, key: &Key) -> io::Result<PathBuf> {
+    pub(crate) fn set_aside(&mut self, key: &ObjectKey) -> io::Result<PathBuf> {
         let path = self.path(key);
         let aside = with_suffix(&path, BAD);
         fs::rename(&path, &aside)?;
@@ -191,7 +205,7 @@ impl Spool {
         }
     }
 
-    fn path(&self, key: &Key) -> PathBuf {
+    fn path(&self, key: &ObjectKey) -> PathBuf {
         self.settings.directory.join(key.to_string())
     }
 
@@ -253,7 +267,10 @@ impl Spool {
 
     fn count_evicted(&mut self, file: &SpooledFile) {
         self.evicted += 1;
-        let place = &file.key.place;
+        // The index counts snapshots.
+        let ObjectKey::Snapshot(Key { place, .. }) = &file.key else {
+            return;
+        };
         if file.is_whole
             && let Err(error) = self.write_evicted(place, self.evicted_of(place) + 1)
         {

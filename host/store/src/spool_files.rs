@@ -4,11 +4,11 @@ use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::Key;
 use crate::claim::LOCK;
+use crate::record::ObjectKey;
 use crate::spool::{BELONGS_TO, EVICTED};
 
-/// Our files that are no snapshots.
+/// Our files that wait for nothing.
 const NOTES: [&str; 3] = [BELONGS_TO, EVICTED, LOCK];
 
 /// Follows the name of a file that still grows.
@@ -18,7 +18,7 @@ pub(crate) const BAD: &str = ".bad";
 
 /// A file of ours.
 pub(crate) struct SpooledFile {
-    pub(crate) key: Key,
+    pub(crate) key: ObjectKey,
     /// Whether it waits to be stored: neither half-written nor set aside.
     pub(crate) is_whole: bool,
     pub(crate) modified: SystemTime,
@@ -92,7 +92,7 @@ fn walk(directory: &Path, mut take: impl FnMut(PathBuf, &Metadata)) {
     }
 }
 
-fn parse(directory: &Path, path: &Path) -> Option<(Key, bool)> {
+fn parse(directory: &Path, path: &Path) -> Option<(ObjectKey, bool)> {
     let name = path.strip_prefix(directory).ok()?.to_str()?;
     let whole = name.strip_suffix(PART).unwrap_or(name);
     let whole = whole.strip_suffix(BAD).unwrap_or(whole);

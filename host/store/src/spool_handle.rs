@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::Place;
 use crate::claim::Claim;
+use crate::record::ObjectKey;
 use crate::spool::{Spool, SpoolSettings};
-use crate::{Key, Place};
 
 /// How long a local disk may take for one file.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -40,11 +41,11 @@ impl SpoolHandle {
         &self.directory
     }
 
-    pub(crate) async fn put(&self, key: Key, bytes: Arc<[u8]>) -> io::Result<()> {
+    pub(crate) async fn put(&self, key: ObjectKey, bytes: Arc<[u8]>) -> io::Result<()> {
         self.run(move |spool| spool.put(&key, &bytes)).await
     }
 
-    pub(crate) async fn waiting(&self, place: Place) -> io::Result<Vec<Key>> {
+    pub(crate) async fn waiting(&self, place: Place) -> io::Result<Vec<ObjectKey>> {
         self.run(move |spool| Ok(spool.waiting(&place))).await
     }
 
@@ -65,15 +66,16 @@ impl SpoolHandle {
         let _ = released.await;
     }
 
-    pub(crate) async fn read(&self, key: Key) -> io::Result<Vec<u8>> {
+    pub(crate) async fn read(&self, key: ObjectKey) -> io::Result<Vec<u8>> {
         self.run(move |spool| spool.read(&key)).await
     }
 
-    pub(crate) async fn remove(&self, key: Key) -> io::Result<()> {
-        self.run(move |spool| spool.remove(&key)).await
+    pub(crate) async fn remove_stored(&self, key: ObjectKey, bytes: Arc<[u8]>) -> io::Result<()> {
+        self.run(move |spool| spool.remove_stored(&key, &bytes))
+            .await
     }
 
-    pub(crate) async fn set_aside(&self, key: Key) -> io::Result<PathBuf> {
+    pub(crate) async fn set_aside(&self, key: ObjectKey) -> io::Result<PathBuf> {
         self.run(move |spool| spool.set_aside(&key)).await
     }
 

@@ -14,9 +14,12 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::deadline::Deadline;
-use crate::delivery::{Delivery, Parcel, Tally};
+use crate::delivery::Delivery;
 use crate::error::root_cause;
 use crate::index::{Index, Listed};
+use crate::parcel::{Parcel, Tally};
+use crate::record::ObjectKey;
+use crate::records::{Records, Spooling};
 use crate::spool_handle::SpoolHandle;
 use crate::stored_index::StoredIndex;
 use crate::{Key, Place, Retention, SpoolSettings, Store, format};
@@ -36,6 +39,7 @@ pub struct Writer {
     overflowed: Arc<AtomicBool>,
     place: Place,
     queue: mpsc::Sender<Parcel>,
+    records: Records,
     retention: watch::Sender<Retention>,
     said_that_spool_fails: bool,
     spool: SpoolHandle,
@@ -65,13 +69,17 @@ pub enum Fate {
     Lost,
 }
 
-/// What became of all snapshots of a writer.
+/// What became of all snapshots of a writer, and of the records beside them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Thrown away to keep the spool within its limit, whoever wrote them.
     pub evicted: u64,
-    /// Neither in the store nor in the spool.
+    /// Snapshots that are neither in the store nor in the spool.
     pub lost: u64,
+    /// Records that are neither in the store nor in the spool.
+    pub records_lost: u64,
+    /// Records that are still in the spool at the end.
+    pub records_spooled: u64,
     /// Brought to the store for collectors of other places that left them in the spool.
     pub recovered: u64,
     /// Set aside in the spool, because they can never be stored.
@@ -110,6 +118,7 @@ impl Writer {
             store.as_ref().map(|store| store.address().to_owned()),
         );
         let (sender, deadline) = Deadline::new();
+        let closing = deadline.clone();
         let (retention, wanted) = watch::channel(Retention::default());
         let (queue, parcels) = mpsc::channel(QUEUE_LENGTH);
         let overflowed = Arc::new(AtomicBool::new(false));
@@ -125,12 +134,22 @@ impl Writer {
         );
         let next_sequence = delivery.begin(opening_time).await;
         let task = tokio::spawn(delivery.run(parcels, Arc::clone(&overflowed)));
+        let (records, spooling) = Spooling::new(
+            place.clone(),
+            spool.clone(),
+            closing,
+            tally.clone(),
+            queue.clone(),
+            Arc::clone(&overflowed),
+        );
+        tokio::spawn(spooling.run());
         Self {
             deadline: sender,
             next_sequence,
             overflowed,
             place,
             queue,
+            records,
             retention,
             said_that_spool_fails: false,
             spool,
@@ -143,6 +162,11 @@ impl Writer {
     /// how many, and up to which.
     pub fn keep_only(&self, retention: Retention) {
         self.retention.send_replace(retention);
+    }
+
+    /// Returns what keeps records of the place beside its snapshots, from any thread.
+    pub fn records(&self) -> Records {
+        self.records.clone()
     }
 
     /// Returns the sequence number for the next snapshot: the one after the highest that is stored, spooled or
@@ -173,14 +197,14 @@ impl Writer {
             key: key.clone(),
             size_bytes,
         };
-        let spooled = self.spool.put(key.clone(), Arc::clone(&bytes)).await;
+        let object = ObjectKey::Snapshot(key.clone());
+        let spooled = self.spool.put(object.clone(), Arc::clone(&bytes)).await;
         let is_spooled = spooled.is_ok();
         let parcel = Parcel {
-            listed: Listed::of(snapshot, &key, bytes.len()),
+            listed: Some((Listed::of(snapshot, &key, bytes.len()), now)),
             bytes,
             is_spooled,
-            key: key.clone(),
-            now,
+            key: object,
         };
         self.say_when_spool_fails(spooled.err().as_ref());
         match self.queue.try_send(parcel) {

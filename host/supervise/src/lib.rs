@@ -6,6 +6,7 @@
 //! and the one we forward, which the kernel does not tell apart from a `kill` of us alone), and a standard stream that was
 //! closed is `/dev/null`, which Rust's runtime puts there.
 
+mod deaths;
 mod ending;
 mod event;
 mod inherited;
@@ -16,7 +17,9 @@ mod start;
 mod watch;
 mod watch_process;
 
-pub use ending::{Ending, end_like};
+pub use deaths::{Death, Deaths, Hold};
+pub use ending::end_like;
 pub use event::Event;
+pub use model::Ending;
 pub use start::{StartError, Started, TaskCommand, start};
 pub use watch_process::{WatchError, watch_process};

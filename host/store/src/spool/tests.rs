@@ -4,7 +4,7 @@ use super::*;
 
 const PLACE: &str = "train/x/attempt-0/diagnostics/node-vm";
 
-fn key(sequence: u64) -> Key {
+fn key(sequence: u64) -> ObjectKey {
     format!("{PLACE}/snapshots/20261129T144054.169782Z-{sequence:06}.json.gz")
         .parse()
         .unwrap()
@@ -31,7 +31,11 @@ fn names(folder: &Path) -> Vec<String> {
 
 fn waiting(spool: &Spool) -> Vec<u64> {
     let keys = spool.waiting(&place());
-    keys.iter().map(|key| key.id.sequence).collect()
+    let sequence = |key: &ObjectKey| match key {
+        ObjectKey::Snapshot(key) => key.id.sequence,
+        ObjectKey::Record(key) => panic!("{key} was not put here"),
+    };
+    keys.iter().map(sequence).collect()
 }
 
 #[test]
@@ -142,4 +146,52 @@ fn what_a_dead_owner_left_half_written_is_set_aside_and_a_living_ones_is_not() {
     assert_eq!((waiting(&spool), spool.places()), (vec![0], vec![place()]));
     spool.release(claim, &place());
     assert_eq!(waiting(&spool), [0]);
+}
+
+fn record(name: &str) -> ObjectKey {
+    format!("{PLACE}/{name}").parse().unwrap()
+}
+
+#[test]
+fn records_wait_behind_the_snapshots_and_are_set_aside_when_torn() {
+    let root = tempfile::tempdir().unwrap();
+    let mut spool = spool(root.path(), 1000);
+    let report = record("report.json");
+    let samples = record("samples/20261129T144054.169782Z-00c0ffee.json.gz");
+    let obituaries = record("obituaries/20261129T154054.169782Z-00c0ffee.json.gz");
+    for key in [&report, &obituaries, &samples, &key(7)] {
+        spool.put(key, b"content").unwrap();
+    }
+    let in_turn = [key(7), samples.clone(), obituaries.clone(), report.clone()];
+    assert_eq!(spool.waiting(&place()), in_turn);
+    fs::write(with_suffix(&spool.path(&samples), PART), "half").unwrap();
+    let (claim, aside) = spool.claim(&place()).unwrap().unwrap();
+    assert_eq!(aside, [with_suffix(&spool.path(&samples), BAD)]);
+    for key in in_turn {
+        spool.remove(&key).unwrap();
+    }
+    fs::remove_file(&aside[0]).unwrap();
+    spool.release(claim, &place());
+    assert_eq!(names(&root.path().join("spool")), [BELONGS_TO]);
+}
+
+#[test]
+fn a_report_that_was_replaced_while_it_was_stored_stays() {
+    let root = tempfile::tempdir().unwrap();
+    let mut spool = spool(root.path(), 1000);
+    let report = record("report.json");
+    spool.put(&report, b"new").unwrap();
+    spool.remove_stored(&report, b"old").unwrap();
+    assert_eq!(spool.read(&report).unwrap(), b"new");
+    spool.remove_stored(&report, b"new").unwrap();
+    assert_eq!(spool.waiting(&place()), []);
+}
+
+#[test]
+fn records_that_are_thrown_away_do_not_count_as_snapshots() {
+    let root = tempfile::tempdir().unwrap();
+    let mut spool = spool(root.path(), 50);
+    let samples = record("samples/20261129T144054.169782Z-00c0ffee.json.gz");
+    spool.put(&samples, &[0; 100]).unwrap();
+    assert_eq!((spool.evicted(), spool.evicted_of(&place())), (1, 0));
 }
