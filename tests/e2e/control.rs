@@ -312,7 +312,7 @@ fn strangers_who_shout_stall_or_babble_cost_nothing() {
     assert_eq!(fine, [false, true, false, false, false, true]);
     assert_eq!(
         lines[0]["error"],
-        "`nonsense` is none of: status, snapshot, interval 5s, interval auto, pause, resume, ping"
+        "`nonsense` is none of: stage …, status, snapshot, interval 5s, interval auto, pause, resume, ping"
     );
     // A line without an end is cut off.
     let mut endless = UnixStream::connect(&socket).unwrap();
