@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     attach, config, ctl, debug, diff, doctor, list, plugin, plugin_compile, run, show, snapshot,
-    spool, stage,
+    spool, stage, why,
 };
 use crate::config::{ScopeChoice, Span};
 use crate::root::Wanted;
@@ -42,6 +42,7 @@ pub(crate) enum Command {
     List(list::ListArgs),
     Show(show::ShowArgs),
     Spool(spool::SpoolArgs),
+    Why(why::WhyArgs),
     Diff(diff::DiffArgs),
     Config(config::ConfigArgs),
     Plugin(plugin::PluginArgs),

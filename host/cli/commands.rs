@@ -14,6 +14,7 @@ pub(crate) mod show;
 pub(crate) mod snapshot;
 pub(crate) mod spool;
 pub(crate) mod stage;
+pub(crate) mod why;
 
 use crate::args::{Arguments, Command};
 use crate::clock::Clock;
@@ -58,6 +59,7 @@ fn run_here(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::List(args) => list::run(&args, &world),
         Command::Show(args) => show::run(&args, &world),
         Command::Spool(args) => spool::run(&args, &world),
+        Command::Why(args) => why::run(&args, &world),
         Command::Diff(args) => diff::run(&args, &world),
         Command::Config(args) => config::run(&args, &world),
         Command::Debug(args) => debug::run(&args, &world),

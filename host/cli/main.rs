@@ -24,6 +24,7 @@ mod sinks;
 mod spooling;
 mod storage;
 mod ui;
+mod why;
 mod wishes;
 
 use std::process::ExitCode;

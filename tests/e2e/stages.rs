@@ -123,7 +123,10 @@ fn signals_that_were_ignored_or_blocked_stay_so() {
     let lines = |words: &[&str]| {
         let python = Sandbox::new(Path::new("python3"));
         let shown = ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"];
-        let arguments = ["-c", script].into_iter().chain(words.iter().copied()).chain(shown);
+        let arguments = ["-c", script]
+            .into_iter()
+            .chain(words.iter().copied())
+            .chain(shown);
         python.run(arguments).success().stdout
     };
     let binary = binary();

@@ -1,5 +1,6 @@
 //! Reads what program a process runs.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -39,6 +40,7 @@ pub(super) fn read(
     let Task::Image {
         environ: known,
         evidence,
+        rank,
         rollup,
     } = &job.task
     else {
@@ -72,10 +74,23 @@ pub(super) fn read(
     let generation = generation.and_then(|exe| Generation::of(exe, start_stack));
     let is_known = generation.is_some() && generation == *known;
     let environment = if is_known {
-        Ok(Environment::Known)
+        let since = if *rank {
+            sink.flush();
+            target.ranked(service, job.id, sink)
+        } else {
+            None
+        };
+        Ok(since.map_or(Environment::Known, Environment::Memory))
     } else {
         sink.flush();
-        target.environment(service, job.id, sink)
+        let first = target.environment(service, job.id, sink);
+        match &first {
+            Ok(Environment::File(kept, _)) if is_named && !environment::has_rank(kept) => {
+                let since = target.ranked(service, job.id, sink);
+                since.map_or(first, |since| Ok(Environment::Memory(since)))
+            }
+            _ => first,
+        }
     };
     sink.say(Piece::Environ(environment));
     if matches!(kind, Kind::Zombie | Kind::KernelThread) {
@@ -132,6 +147,22 @@ impl Target<'_> {
             Err(why) if is_overwritten => Environment::Overwritten(why),
             Err(_) => Environment::Empty,
         })
+    }
+
+    /// The listed variables as the process has them in its memory now, if there is a rank among them: Ray's workers and
+    /// whoever starts ranks by `multiprocessing` set it within the program. Most processes have none, so that what cannot be
+    /// read is nothing that is missing.
+    fn ranked(
+        &self,
+        service: &mut Service,
+        id: ProcessId,
+        sink: &mut Sink<'_>,
+    ) -> Option<BTreeMap<String, String>> {
+        if matches!(self.kind, Kind::Zombie | Kind::KernelThread) {
+            return None;
+        }
+        let content = variables::read(service, self.directory, (id, self.kind), sink).ok()?;
+        Some(environment::allowed(&content, self.names)).filter(environment::has_rank)
     }
 
     /// Looks for a library only where the executable is no interpreter, nor has its name where it cannot be read.
