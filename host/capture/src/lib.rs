@@ -45,6 +45,7 @@ mod memory;
 mod stacks;
 
 mod record;
+mod remains;
 mod rights;
 
 mod error;
@@ -67,6 +68,7 @@ pub use helper::HelperProgram;
 pub use machine::Machine;
 pub use memory::memory_helper;
 pub use record::record;
+pub use remains::{Remains, is_there, remains};
 pub use rights::{
     OwnRights, ProcessRights, Remedy, Right, RightName, RightState, Rights, try_gpus, try_rights,
 };

@@ -28,7 +28,7 @@ pub(super) struct Owners {
     pub(super) stages: SharedStages,
     /// Rings when a process has ended.
     bell: Arc<OwnedFd>,
-    dead: (Sender<(ProcessId, Ending)>, Receiver<(ProcessId, Ending)>),
+    dead: (Sender<(Owner, Ending)>, Receiver<(Owner, Ending)>),
     deaths: Option<Deaths>,
     known: BTreeMap<i32, Owner>,
     machine: Machine,
@@ -45,13 +45,7 @@ impl Owners {
             dead: channel(),
             deaths: None,
             known: BTreeMap::new(),
-            // Who writes is told as a PID of our own PID namespace, whatever `--proc-root` says.
-            machine: Machine::local(StackSettings {
-                source: StackSource::Off,
-                timeout: Duration::ZERO,
-                nonblocking: true,
-                max_parallel: 1,
-            }),
+            machine: machine(),
             unheld: BTreeSet::new(),
         })
     }
@@ -68,9 +62,6 @@ impl Owners {
             StageLine::Begin(begin) => {
                 let owner = self.owner(begin.pid.unwrap_or(writer));
                 self.stages.with(|stages| stages.begin(owner, begin, now));
-                if owner.process.is_none() {
-                    self.end(owner, Ending::Unknown); // it is gone already, and nobody would tell
-                }
             }
             StageLine::End(end) => {
                 let owner = self.owner(end.pid.unwrap_or(writer));
@@ -84,11 +75,7 @@ impl Owners {
     /// Ends the stages of the processes that have ended by now. Everything that they said must have been taken.
     pub(super) fn bury(&mut self) {
         _ = rustix::io::read(&*self.bell, &mut [0; 8]);
-        while let Ok((process, ending)) = self.dead.1.try_recv() {
-            let owner = Owner {
-                pid: process.pid,
-                process: Some(process),
-            };
+        while let Ok((owner, ending)) = self.dead.1.try_recv() {
             self.end(owner, ending);
         }
     }
@@ -130,18 +117,16 @@ impl Owners {
         }
         let process = self.identify(pid);
         let owner = Owner { pid, process };
-        let Some(process) = process else {
-            return owner;
-        };
         if self.known.len() >= OWNERS {
             let known = &mut self.known;
             self.stages
                 .with(|stages| known.retain(|_, owner| stages.has_open(*owner)));
         }
         self.known.insert(pid, owner);
-        match self.hold(process) {
+        match process.map_or(Hold::Gone, |process| self.hold(process)) {
             Hold::Held => {}
-            Hold::Gone => _ = self.dead.0.send((process, Ending::Unknown)),
+            // The rest of what it said comes first.
+            Hold::Gone => tell(&self.dead.0, &self.bell, owner, Ending::Unknown),
             Hold::Refused => _ = self.unheld.insert(owner),
         }
         owner
@@ -150,9 +135,13 @@ impl Owners {
     fn hold(&mut self, process: ProcessId) -> Hold {
         if self.deaths.is_none() {
             let (bell, dead) = (Arc::clone(&self.bell), self.dead.0.clone());
+            let machine = machine();
             let started = Deaths::watch(HELD, move |death| {
-                _ = dead.send((death.process, ending(death)));
-                _ = rustix::io::write(&*bell, &1_u64.to_ne_bytes());
+                let owner = Owner {
+                    pid: death.process.pid,
+                    process: Some(death.process),
+                };
+                tell(&dead, &bell, owner, ending(death, &machine));
             });
             self.deaths = started
                 .inspect_err(|error| warn!(%error, "Stages do not end with their processes."))
@@ -170,6 +159,26 @@ impl Owners {
     }
 }
 
-fn ending(death: &Death<'_>) -> Ending {
-    death.ending()
+/// Notes an end; the stages of `owner` end with it once all that was said before is taken.
+fn tell(dead: &Sender<(Owner, Ending)>, bell: &OwnedFd, owner: Owner, ending: Ending) {
+    _ = dead.send((owner, ending));
+    _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+}
+
+/// How a process ended: as a zombie it says so itself, later the kernel may.
+fn ending(death: &Death<'_>, machine: &Machine) -> Ending {
+    let remains = capture::remains(machine, death.process).map(|remains| remains.ending);
+    remains
+        .filter(|ending| *ending != Ending::Unknown)
+        .unwrap_or_else(|| death.ending())
+}
+
+/// Returns the machine as our own PID namespace sees it: who writes is told as a PID there, whatever `--proc-root` says.
+fn machine() -> Machine {
+    Machine::local(StackSettings {
+        source: StackSource::Off,
+        timeout: Duration::ZERO,
+        nonblocking: true,
+        max_parallel: 1,
+    })
 }
