@@ -43,9 +43,9 @@ def floor():
 rows = {"floor: two sends": timed(floor, 1e-4), "a stage": timed(marked, 1e-4)}
 begun = now()
 rows["stages without a pause"] = timed(marked, 0)
-json.dump({name: [times[len(times) // 2], times[len(times) * 99 // 100], sum(times) / len(times)]
-           for name, times in rows.items()}, sys.stderr)
-print(flush=True)
+figures = {name: [times[len(times) // 2], times[len(times) * 99 // 100], sum(times) / len(times)]
+           for name, times in rows.items()}
+print(json.dumps(figures), flush=True)
 if "TASKSCOPE_SOCKET" in os.environ:
     time.sleep(0.5)
     asked = socket.socket(socket.AF_UNIX); asked.connect(os.environ["TASKSCOPE_SOCKET"]); asked.sendall(b"status\\n")
@@ -60,13 +60,12 @@ def measure(args, command):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TASKSCOPE_")}
         done = subprocess.run(command + task, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, check=True)
-    figures = next(line for line in done.stderr.splitlines() if line.startswith("{"))
-    status = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    return json.loads(figures), json.loads(status[0])["status"]["stages"] if status else None
+    figures, *status = (json.loads(line) for line in done.stdout.splitlines())
+    return figures, status[0]["status"]["stages"] if status else None
 
 
 def rows(args):
-    watched_run, stages = measure(args, [args.binary, "run", "--interval", "1h", "--"])
+    watched_run, stages = measure(args, [os.path.abspath(args.binary), "run", "--interval", "1h", "--"])
     alone, _ = measure(args, [])
     floor = watched_run["floor: two sends"][0]
     kept = stages["ended"]

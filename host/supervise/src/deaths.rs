@@ -123,13 +123,11 @@ impl Deaths {
         };
         let told = epoll::EventData::new_u64(number);
         // A process that has ended by now is told of at once.
-        match epoll::add(&self.0.epoll, &pidfd, told, epoll::EventFlags::IN) {
-            Ok(()) => Hold::Held,
-            Err(_) => {
-                self.0.lock().forget(number);
-                Hold::Refused
-            }
+        if epoll::add(&self.0.epoll, &pidfd, told, epoll::EventFlags::IN).is_ok() {
+            return Hold::Held;
         }
+        self.0.lock().forget(number);
+        Hold::Refused
     }
 
     /// Whether the end of `process` will be told.
