@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     attach, config, ctl, debug, diff, doctor, list, plugin, plugin_compile, run, show, snapshot,
-    spool, stand_in, why,
+    spool, stage, stand_in, why,
 };
 use crate::config::{ScopeChoice, Span};
 use crate::root::Wanted;
@@ -38,6 +38,7 @@ pub(crate) enum Command {
     Attach(attach::AttachArgs),
     Snapshot(snapshot::SnapshotArgs),
     Ctl(ctl::CtlArgs),
+    Stage(stage::StageArgs),
     List(list::ListArgs),
     Show(show::ShowArgs),
     Spool(spool::SpoolArgs),
@@ -137,7 +138,7 @@ impl StoredArgs {
 impl Arguments {
     /// Returns whether bad usage must not be taken for the task's own status.
     pub(crate) fn wraps_a_task(&self) -> bool {
-        matches!(self.command, Command::Run(_))
+        matches!(self.command, Command::Run(_) | Command::Stage(_))
     }
 }
 

@@ -63,6 +63,6 @@ fn usage(error: &clap::Error) -> ExitCode {
     ui::say(error.to_string().trim_end());
     let wraps_a_task = std::env::args_os()
         .nth(1)
-        .is_some_and(|command| command == "run");
+        .is_some_and(|command| command == "run" || command == "stage");
     Refusal::Settings.code(wraps_a_task)
 }

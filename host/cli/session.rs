@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::collect::{self, Request};
 use crate::commands::World;
 use crate::config::{Loaded, ScopeChoice, StackChoice};
-use crate::control::{Board, Server, Socket};
+use crate::control::{Board, Server, SharedStages, Socket};
 use crate::enrichers::{compiler, enrichers};
 use crate::environment;
 use crate::ledger::{Ledger, Pace};
@@ -270,7 +270,10 @@ impl Collector {
         let (requests, receiver) = unbounded_channel();
         let board = Board::new(&session, eye.scope.root(), session.clock);
         let server = match socket {
-            Ok(socket) => Server::start(socket, board.clone(), requests.clone()),
+            Ok(socket) => {
+                let stages = SharedStages::new(std::time::Instant::now(), session.clock);
+                Server::start(socket, board.clone(), requests.clone(), stages)
+            }
             Err(reason) => {
                 warn!(
                     "There is no control socket, so `taskscope ctl` does not reach this collector: {reason}."

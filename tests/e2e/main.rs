@@ -27,6 +27,7 @@ mod run;
 mod services;
 mod settings;
 mod sinks;
+mod stages;
 mod stored;
 mod support;
 mod terminal;

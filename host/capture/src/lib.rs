@@ -46,6 +46,7 @@ mod memory;
 mod stacks;
 
 mod record;
+mod remains;
 mod rights;
 
 mod error;
@@ -69,6 +70,7 @@ pub use helper::HelperProgram;
 pub use machine::Machine;
 pub use memory::memory_helper;
 pub use record::record;
+pub use remains::{Remains, is_there, remains};
 pub use rights::{
     OwnRights, ProcessRights, Remedy, Right, RightName, RightState, Rights, try_gpus, try_rights,
 };

@@ -99,3 +99,31 @@ pub(crate) fn before_exec(
     // SAFETY: `prepare` is that of `start`, which makes only async-signal-safe calls and allocates nothing.
     unsafe { command.pre_exec(prepare) };
 }
+
+/// `struct pidfd_info` of `linux/pidfd.h` as it was first (64 bytes); a kernel with a longer one fills as much.
+#[repr(C)]
+#[derive(Default)]
+struct PidfdInfo {
+    /// What is asked for, and what was answered.
+    mask: u64,
+    cgroup: u64,
+    ids: [u32; 11],
+    exit_code: i32,
+}
+
+/// `PIDFD_INFO_EXIT`: how the process ended. Answered once it has been reaped, since Linux 6.15.
+const EXIT: u64 = 1 << 3;
+
+/// `PIDFD_GET_INFO`: `_IOWR(0xFF, 11, struct pidfd_info)`, with the size above.
+const GET_INFO: libc::Ioctl = 0xC040_FF0B_u32 as libc::Ioctl;
+
+/// Returns the wait status of a process that has been reaped, where the kernel still knows it: Linux 6.15 and later.
+pub(crate) fn exit_status(pidfd: BorrowedFd<'_>) -> Option<c_int> {
+    let mut info = PidfdInfo {
+        mask: EXIT,
+        ..PidfdInfo::default()
+    };
+    // SAFETY: the descriptor is open, and the kernel writes no more than the 64 bytes that the request names, which `info` has.
+    let answer = unsafe { libc::ioctl(pidfd.as_raw_fd(), GET_INFO, &raw mut info) };
+    (answer == 0 && info.mask & EXIT != 0).then_some(info.exit_code)
+}

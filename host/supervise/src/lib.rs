@@ -8,12 +8,14 @@
 //! Nor may it suffer from us: a crash of ours, whatever its cause, leaves a stand-in in our place (`crash.rs`).
 
 mod crash;
+mod deaths;
 mod ending;
 mod event;
 mod inherited;
 mod kernel;
 mod reap;
 mod recipients;
+mod replace;
 mod signals;
 mod stand_in;
 mod start;
@@ -21,9 +23,12 @@ mod terminal;
 mod watch;
 mod watch_process;
 
-pub use ending::{Ending, end_like};
+pub use deaths::{Death, Deaths, Hold};
+pub use ending::end_like;
 pub use event::Event;
+pub use model::Ending;
 pub use recipients::{Member, Members, Recipients};
+pub use replace::replace_by;
 pub use signals::signal_name;
 pub use stand_in::stand_in;
 pub use start::{Manner, StartError, Started, TaskCommand, start};

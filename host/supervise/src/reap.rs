@@ -69,14 +69,7 @@ fn change(status: ExitStatus) -> Change {
     if let Some(signal) = status.stopped_signal() {
         return Change::Stopped(signal);
     }
-    Change::Ended(match (status.code(), status.signal()) {
-        (Some(code), _) => Ending::Exited(code),
-        (None, Some(signal)) => Ending::Killed {
-            signal,
-            core_dumped: status.core_dumped(),
-        },
-        (None, None) => Ending::Unknown,
-    })
+    Change::Ended(Ending::from_wait_status(status.into_raw()))
 }
 
 #[cfg(test)]
