@@ -108,6 +108,9 @@ pub(crate) async fn collect(
             schedule.advance(Instant::now(), ledger.interval());
         }
     }
+    if let Some(ends) = &line.ends {
+        ends.close();
+    }
     let (summary, ()) = tokio::join!(
         line.writer.close(CLOSE_GRACE),
         line.sinks.close(CLOSE_GRACE)

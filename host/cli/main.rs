@@ -6,6 +6,7 @@ mod collect;
 mod commands;
 mod config;
 mod diff;
+mod ends;
 mod enrichers;
 mod environment;
 mod governor;

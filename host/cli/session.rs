@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use capture::{GpuSettings, HelperProgram, Machine, Options, Scope, StackSettings, StackSource};
 use helper::Register;
-use model::{Detail, ProcessId, Task};
+use model::{Detail, ProcessId, Task, Trigger};
 use plugin::{About, Plugins, Sinks, StorageRequest};
 use store::{Location, Summary};
 use tokio::sync::mpsc::{self, UnboundedSender, unbounded_channel};
@@ -23,6 +23,7 @@ use crate::clock::Clock;
 use crate::collect::{self, Request};
 use crate::commands::World;
 use crate::config::{Loaded, ScopeChoice, StackChoice};
+use crate::ends::Ends;
 use crate::enrichers::{compiler, enrichers};
 use crate::environment;
 use crate::ledger::{Ledger, Pace};
@@ -233,6 +234,7 @@ pub(crate) struct Opening {
     pub(crate) requests: mpsc::Receiver<StorageRequest>,
     pub(crate) session: Session,
     pub(crate) clock: Clock,
+    pub(crate) ends: Ends,
 }
 
 impl Opening {
@@ -240,6 +242,7 @@ impl Opening {
     pub(crate) async fn open(self, hurried: Receiver<bool>) -> Line {
         let (writer, task, store) = self.session.writer(&hurried).await;
         tokio::spawn(sinks::serve(self.requests, store, task.clone()));
+        self.ends.keep_with(writer.records());
         Line {
             eye: self.eye,
             plugins: self.plugins,
@@ -247,12 +250,15 @@ impl Opening {
             writer,
             task,
             clock: self.clock,
+            ends: Some(self.ends),
         }
     }
 }
 
 /// A collector at work on a thread of its own, so that whatever happens to it does not reach the task.
 pub(crate) struct Collector {
+    /// How processes of the task ended.
+    pub(crate) ends: Ends,
     requests: UnboundedSender<Request>,
     done: std::sync::mpsc::Receiver<Summary>,
 }
@@ -262,6 +268,12 @@ impl Collector {
     pub(crate) fn start(session: Session, eye: Eye) -> Self {
         let (requests, receiver) = unbounded_channel();
         let (sender, done) = channel();
+        let ends = Ends::begin(&eye.machine, eye.scope.clone(), session.clock);
+        let asked = requests.clone();
+        ends.watch(move || {
+            _ = asked.send(Request::Snapshot(Trigger::Pressure));
+        });
+        let for_line = ends.clone();
         let work = move || {
             let runtime = match tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -284,6 +296,7 @@ impl Collector {
                 requests,
                 session,
                 clock,
+                ends: for_line,
             };
             let summary = runtime.block_on(collect::collect(opening, ledger, receiver));
             _ = sender.send(summary);
@@ -295,7 +308,11 @@ impl Collector {
         {
             warn!("Nothing is collected: the collector's thread cannot start: {error}.");
         }
-        Self { requests, done }
+        Self {
+            ends,
+            requests,
+            done,
+        }
     }
 
     /// Asks for something; a collector that is gone does not answer.

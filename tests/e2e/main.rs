@@ -10,6 +10,7 @@ mod architecture;
 mod bench;
 mod budget;
 mod doctor;
+mod ends;
 mod environments;
 mod gpus;
 mod guards;

@@ -32,6 +32,31 @@ pub struct Targets {
     pub(crate) stats: BTreeMap<ProcessId, Stat>,
 }
 
+/// What discovery knows of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Whether it has ended and its parent has not taken its status yet.
+    pub is_zombie: bool,
+    /// `comm`, up to 15 bytes; what is no text is U+FFFD.
+    pub name: String,
+    /// Its parent's PID.
+    pub ppid: i32,
+    /// Who it is.
+    pub process: ProcessId,
+}
+
+impl Targets {
+    /// Returns what discovery found out about each process, by PID.
+    pub fn found(&self) -> impl Iterator<Item = Found> {
+        self.stats.iter().map(|(&process, stat)| Found {
+            is_zombie: matches!(stat.state, 'Z' | 'X'),
+            name: String::from_utf8_lossy(&stat.comm).into_owned(),
+            ppid: stat.ppid,
+            process,
+        })
+    }
+}
+
 /// Finds the living processes of `scope`, which remembers them. The error says that none is left.
 pub fn discover(machine: &Machine, scope: &mut Scope) -> Result<Targets, CaptureError> {
     let began = Instant::now();

@@ -17,12 +17,14 @@ mod command_line;
 mod cost;
 mod elf;
 mod execs;
+mod holdings;
 mod image;
 mod process;
 mod process_facts;
 mod pulse;
 mod python;
 mod recall;
+mod remains;
 mod sight;
 mod turns;
 
@@ -59,14 +61,17 @@ mod tests;
 
 pub use allocator::{forget_start, share_one_heap};
 pub use capture::{Moment, Options, capture};
+pub use cgroup::memory::{MemoryCgroup, MemoryRoom, machine_room};
 pub use cost::Meter;
-pub use discover::{Targets, discover};
+pub use discover::{Found, Targets, discover};
 pub use error::CaptureError;
 pub use gpu::{GpuSettings, gpu_helper};
 pub use helper::HelperProgram;
+pub use holdings::{Holdings, holdings};
 pub use machine::Machine;
 pub use memory::memory_helper;
 pub use record::record;
+pub use remains::{Remains, is_there, remains};
 pub use rights::{
     OwnRights, ProcessRights, Remedy, Right, RightName, RightState, Rights, try_gpus, try_rights,
 };

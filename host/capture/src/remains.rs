@@ -25,10 +25,12 @@ pub fn remains(machine: &Machine, process: ProcessId) -> Option<Remains> {
     let status = stat.wait_status.unwrap_or(0);
     // Who may not look into it is told 0 as well, and may not read `io` either.
     let io = machine.proc.join(process.pid.to_string()).join("io");
-    let is_told = status != 0 || reader.read_path(&io).is_ok_and(|content| !content.is_empty());
-    let milliseconds = |ticks: u64| {
-        ticks.saturating_mul(1000) / machine.clock_ticks_per_second.max(1)
-    };
+    let is_told = status != 0
+        || reader
+            .read_path(&io)
+            .is_ok_and(|content| !content.is_empty());
+    let milliseconds =
+        |ticks: u64| ticks.saturating_mul(1000) / machine.clock_ticks_per_second.max(1);
     Some(Remains {
         cpu: LastCpu {
             is_final: true,

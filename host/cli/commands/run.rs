@@ -91,7 +91,10 @@ fn watch(session: &Session, pid: i32, events: &Receiver<Event>) -> Ending {
     };
     let ending = wait(collector.as_ref(), events);
     if let Some(collector) = collector {
+        let ends = collector.ends.clone();
         conclude(collector.finish(Request::TaskEnded), session);
+        ui::say(&ends.leftovers().join("\n"));
+        ui::say(&ends.words(ending).join("\n"));
     }
     ending
 }
