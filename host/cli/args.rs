@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    attach, config, debug, diff, doctor, list, plugin, plugin_compile, run, show, snapshot, spool,
+    attach, config, ctl, debug, diff, doctor, list, plugin, plugin_compile, run, show, snapshot,
+    spool, why,
 };
 use crate::config::{ScopeChoice, Span};
 use crate::root::Wanted;
@@ -36,9 +37,11 @@ pub(crate) enum Command {
     Run(run::RunArgs),
     Attach(attach::AttachArgs),
     Snapshot(snapshot::SnapshotArgs),
+    Ctl(ctl::CtlArgs),
     List(list::ListArgs),
     Show(show::ShowArgs),
     Spool(spool::SpoolArgs),
+    Why(why::WhyArgs),
     Diff(diff::DiffArgs),
     Config(config::ConfigArgs),
     Plugin(plugin::PluginArgs),

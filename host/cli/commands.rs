@@ -2,6 +2,7 @@
 
 pub(crate) mod attach;
 pub(crate) mod config;
+pub(crate) mod ctl;
 pub(crate) mod debug;
 pub(crate) mod diff;
 pub(crate) mod doctor;
@@ -12,6 +13,7 @@ pub(crate) mod run;
 pub(crate) mod show;
 pub(crate) mod snapshot;
 pub(crate) mod spool;
+pub(crate) mod why;
 
 use crate::args::{Arguments, Command};
 use crate::clock::Clock;
@@ -51,9 +53,11 @@ fn run_here(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::Run(args) => run::run(args, &world),
         Command::Attach(args) => attach::run(&args, &world),
         Command::Snapshot(args) => snapshot::run(&args, &world),
+        Command::Ctl(args) => ctl::run(&args, &world),
         Command::List(args) => list::run(&args, &world),
         Command::Show(args) => show::run(&args, &world),
         Command::Spool(args) => spool::run(&args, &world),
+        Command::Why(args) => why::run(&args, &world),
         Command::Diff(args) => diff::run(&args, &world),
         Command::Config(args) => config::run(&args, &world),
         Command::Debug(args) => debug::run(&args, &world),

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 #[cfg(test)]
 pub(crate) use file::parse;
 pub(crate) use file::{Loaded, load};
-pub(crate) use plugins::{EnricherEntry, Mode, PluginSettings, SinkPermissions, SinkSettings};
+pub(crate) use plugins::{
+    BUILTIN, EnricherEntry, Mode, PluginSettings, SinkPermissions, SinkSettings,
+};
 pub(crate) use values::{Age, Allowance, Pattern, Share, Size, Span};
 
 /// All settings, as in `collector.toml`.

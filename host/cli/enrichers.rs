@@ -7,30 +7,31 @@ use helper::Register;
 use plugin::{CompileLimits, Compiler, ComponentSource, Entry};
 
 use crate::commands::plugin_compile;
-use crate::config::{CaptureSettings, EnricherEntry, Loaded};
+use crate::config::{BUILTIN, CaptureSettings, EnricherEntry, Loaded};
 use crate::environment;
-
-/// What `wasm` of a built-in plugin begins with.
-pub(crate) const BUILTIN: &str = "builtin:";
 
 /// Returns the enrichers that the settings ask for: those that are built in, and the entries, which add to them or, with
 /// the same name, replace them.
 pub(crate) fn enrichers(loaded: &Loaded) -> anyhow::Result<Vec<Entry>> {
     let listed = listed(loaded)?.into_iter();
-    Ok(listed
+    listed
         .filter(|listed| listed.enabled)
         .map(|listed| listed.entry)
-        .collect())
+        .collect()
 }
 
-/// An enricher of the settings, whether it runs or not.
-pub(crate) struct Listed {
+/// A plugin of the settings, whether it runs or not.
+pub(crate) struct Listed<T> {
     pub(crate) enabled: bool,
-    pub(crate) entry: Entry,
+    /// What its entry stands for; an error says what is wrong with it.
+    pub(crate) entry: anyhow::Result<T>,
+    pub(crate) name: String,
+    /// `builtin:NAME` or a path.
+    pub(crate) origin: String,
 }
 
 /// Returns all enrichers that the settings know of, those that are switched off too.
-pub(crate) fn listed(loaded: &Loaded) -> anyhow::Result<Vec<Listed>> {
+pub(crate) fn listed(loaded: &Loaded) -> anyhow::Result<Vec<Listed<Entry>>> {
     let entries = &loaded.settings.enricher;
     let mut chosen: Vec<EnricherEntry> = plugin::builtins()
         .iter()
@@ -51,22 +52,19 @@ pub(crate) fn listed(loaded: &Loaded) -> anyhow::Result<Vec<Listed>> {
             chosen.push(entry.clone());
         }
     }
-    let listed = |entry: &EnricherEntry| {
-        Ok(Listed {
-            enabled: entry.enabled,
-            entry: plugin_entry(entry, loaded)?,
-        })
+    let listed = |entry: &EnricherEntry| Listed {
+        enabled: entry.enabled,
+        entry: plugin_entry(entry, loaded),
+        name: entry.name.clone(),
+        origin: entry.origin(),
     };
-    chosen.iter().map(listed).collect()
+    Ok(chosen.iter().map(listed).collect())
 }
 
 /// Returns what an entry of the settings stands for.
 pub(crate) fn plugin_entry(entry: &EnricherEntry, loaded: &Loaded) -> anyhow::Result<Entry> {
     let plugins = &loaded.settings.plugins;
-    let wasm = entry
-        .wasm
-        .clone()
-        .unwrap_or_else(|| format!("{BUILTIN}{}", entry.name));
+    let wasm = entry.origin();
     let builtin = wasm.strip_prefix(BUILTIN);
     if let Some(name) = builtin {
         let known = plugin::builtins();

@@ -23,6 +23,7 @@ use crate::clock::Clock;
 use crate::collect::{self, Request};
 use crate::commands::World;
 use crate::config::{Loaded, ScopeChoice, StackChoice};
+use crate::control::{Board, Server, Socket};
 use crate::ends::Ends;
 use crate::enrichers::{compiler, enrichers};
 use crate::environment;
@@ -261,12 +262,23 @@ pub(crate) struct Collector {
     pub(crate) ends: Ends,
     requests: UnboundedSender<Request>,
     done: std::sync::mpsc::Receiver<Summary>,
+    server: Option<Server>,
 }
 
 impl Collector {
-    /// Starts collecting; trouble is a warning.
-    pub(crate) fn start(session: Session, eye: Eye) -> Self {
+    /// Starts collecting, and listening at `socket`; trouble is a warning.
+    pub(crate) fn start(session: Session, eye: Eye, socket: Result<Socket, String>) -> Self {
         let (requests, receiver) = unbounded_channel();
+        let board = Board::new(&session, eye.scope.root(), session.clock);
+        let server = match socket {
+            Ok(socket) => Server::start(socket, board.clone(), requests.clone()),
+            Err(reason) => {
+                warn!(
+                    "There is no control socket, so `taskscope ctl` does not reach this collector: {reason}."
+                );
+                None
+            }
+        };
         let (sender, done) = channel();
         let ends = Ends::begin(&eye.machine, eye.scope.clone(), session.clock);
         let asked = requests.clone();
@@ -298,7 +310,7 @@ impl Collector {
                 clock,
                 ends: for_line,
             };
-            let summary = runtime.block_on(collect::collect(opening, ledger, receiver));
+            let summary = runtime.block_on(collect::collect(opening, ledger, receiver, board));
             _ = sender.send(summary);
             runtime.shutdown_background(); // a capture that hangs must not hold us up
         };
@@ -312,6 +324,7 @@ impl Collector {
             ends,
             requests,
             done,
+            server,
         }
     }
 
@@ -321,7 +334,8 @@ impl Collector {
     }
 
     /// Waits until what was seen is written, for a bounded time. `None`: it failed or did not finish.
-    pub(crate) fn finish(self, end: Request) -> Option<Summary> {
+    pub(crate) fn finish(mut self, end: Request) -> Option<Summary> {
+        drop(self.server.take()); // what was said last is heard first
         self.request(end);
         self.done.recv_timeout(end.finish_grace()).ok()
     }

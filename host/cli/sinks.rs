@@ -12,8 +12,8 @@ use plugin::{
 use store::{PluginObjects, Store};
 use tokio::sync::mpsc::Receiver;
 
-use crate::config::{Loaded, Mode, SinkPermissions, SinkSettings, Span};
-use crate::enrichers::{BUILTIN, config_of};
+use crate::config::{BUILTIN, Loaded, Mode, SinkPermissions, SinkSettings, Span};
+use crate::enrichers::{Listed, config_of};
 use crate::environment;
 
 /// How long one call of a sink may take, where its entry does not say.
@@ -42,24 +42,20 @@ pub(crate) fn sinks(
     Ok((chosen, requests))
 }
 
-/// A sink of the settings, whether it runs or not.
-pub(crate) struct ListedSink {
-    pub(crate) enabled: bool,
-    pub(crate) sink: SinkEntry,
-}
-
 /// Returns all sinks that the settings know of, those that are switched off too.
-pub(crate) fn listed(loaded: &Loaded, enrichers: &[Entry]) -> anyhow::Result<Vec<ListedSink>> {
-    sinks(loaded, enrichers)?; // whether the names of those that run do
+pub(crate) fn listed(
+    loaded: &Loaded,
+    enrichers: &[Entry],
+) -> anyhow::Result<Vec<Listed<SinkEntry>>> {
+    sinks(loaded, enrichers)?; // whether those that run can
     let (storage, _) = Storage::new();
-    let listed = |entry: &SinkSettings| {
-        let sink = sink(entry, loaded, &storage);
-        Ok(ListedSink {
-            enabled: entry.enabled,
-            sink: sink.with_context(|| format!("[[sink]] `{}`", entry.name))?,
-        })
+    let listed = |entry: &SinkSettings| Listed {
+        enabled: entry.enabled,
+        entry: check_name(&entry.name).and_then(|()| sink(entry, loaded, &storage)),
+        name: entry.name.clone(),
+        origin: entry.origin(),
     };
-    loaded.settings.sink.iter().map(listed).collect()
+    Ok(loaded.settings.sink.iter().map(listed).collect())
 }
 
 /// A sink's name is also the name of its folder in the store.
@@ -85,8 +81,7 @@ fn sink(entry: &SinkSettings, loaded: &Loaded, storage: &Storage) -> anyhow::Res
 
 /// Returns what a sink has in common with every plugin.
 pub(crate) fn plugin_entry(entry: &SinkSettings, loaded: &Loaded) -> anyhow::Result<Entry> {
-    let wasm = entry.wasm.clone();
-    let wasm = wasm.unwrap_or_else(|| format!("{BUILTIN}{}", entry.name));
+    let wasm = entry.origin();
     let component = match wasm.strip_prefix(BUILTIN) {
         Some(name) => {
             let known = plugin::builtin_sinks();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What plugins cost: a cycle with all three built-in ones, each one's calls, loading, starting and compiling.
+"""What plugins cost: a cycle with all three built-in ones, each one's calls, loading, starting, compiling, and idle sinks.
 
     python3 tests/bench/plugins.py [--n 64 512] [--cycles 8] [--components FILE...]
 
@@ -28,6 +28,13 @@ focus-files = ["worker.py"]
 [[enricher]]
 name = "process-tags"
 config = { rules = [{ tag = "python", exe = "python" }, { tag = "worker", command = "worker[.]py" }] }
+"""
+#: One that is given every snapshot and has nothing to send.
+IDLE_SINK = """[[sink]]
+name = "hook-%d"
+wasm = "builtin:webhook"
+config = { url = "http://127.0.0.1:9", severity = "error" }
+permissions = { http = ["http://127.0.0.1:9"] }
 """
 COMPONENTS = os.path.join(watched.ROOT, "target", "plugins", "wasm32-wasip2", "release")
 CYCLE = ["n", "cpu_ms", "of_it_plugins_ms", "percent", "without_plugins_ms", "rss_mib", "rss_without_mib", "cycles", "load"]
@@ -77,6 +84,26 @@ def logged(log, words, field):
     return [round(float(number) * UNITS[unit], 2) for values in found for number, unit in values]
 
 
+def idle_sinks(args):
+    """Rows about the memory of a collector whose sinks have nothing to deliver, and what one of them takes more."""
+    rows = []
+    with watched.Tree(1) as tree:
+        for count in (0, 1, 8):
+            settings = "".join(IDLE_SINK % number for number in range(count))
+            with watched.Watch(watched.taskscope(args.binary, settings), tree.pid, args.interval) as watch:
+                watch.settle()
+                for _ in range(args.cycles):
+                    path, snapshot, _ = watch.cycle()
+                outcomes = [one for one in snapshot["plugins"] if "sink" in one]
+                if len(outcomes) != count or any(one["outcome"] != "ok" for one in outcomes):
+                    raise SystemExit("a sink is not ready: %s" % outcomes)
+                rss, pss = watched.resident([watch.process.pid])
+            rows.append({"idle_sinks": count, "rss_mib": round(rss, 1), "pss_mib": round(pss, 1)})
+    for row in rows[1:]:
+        row["each_mib"] = round((row["rss_mib"] - rows[0]["rss_mib"]) / row["idle_sinks"], 2)
+    return rows
+
+
 def start(args):
     """Rows about loading and starting, of some snapshots of ourselves with an empty cache."""
     loads, instantiations, starts = [], [], []
@@ -121,6 +148,7 @@ def main():
     parser.add_argument("--n", type=int, nargs="+", default=[64, 512])
     parser.add_argument("--components", nargs="+", help="components to compile instead of our own")
     parser.add_argument("--at-most", type=float, help="fail if plugins cost more percent of a cycle than this at any N")
+    parser.add_argument("--sink-at-most", type=float, help="fail if an idle sink takes more MiB than this")
     args = parser.parse_args()
     rows, outcomes = [], []
     for n in args.n:
@@ -135,6 +163,12 @@ def main():
     watched.table(start(args), ["step", "median_ms", "longest_ms", "count"], args.json)
     print()
     watched.table(compiling(args), ["component", "wasm_kib", "code_kib", "wall_ms", "cpu_ms", "peak_rss_mib"], args.json)
+    print()
+    sinks = idle_sinks(args)
+    watched.table(sinks, ["idle_sinks", "rss_mib", "pss_mib", "each_mib"], args.json)
+    largest = max(row["each_mib"] for row in sinks[1:])
+    if args.sink_at_most and largest > args.sink_at_most:
+        raise SystemExit("an idle sink takes %s MiB, more than %s" % (largest, args.sink_at_most))
     most = max(row["percent"] for row in rows)
     if args.at_most and most > args.at_most:
         raise SystemExit("plugins cost %s %% of a cycle, more than %s %%" % (most, args.at_most))

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Crates of ours and which of ours they may use.
-const OURS: [(&str, &[&str]); 9] = [
+const OURS: [(&str, &[&str]); 10] = [
     ("taskscope-model", &[]),
     ("taskscope-helper", &[]),
     (
@@ -15,6 +15,7 @@ const OURS: [(&str, &[&str]); 9] = [
         &["taskscope-model", "taskscope-helper"],
     ),
     ("taskscope-plugin", &["taskscope-model", "taskscope-helper"]),
+    ("taskscope-diagnose", &["taskscope-model"]),
     ("taskscope-store", &["taskscope-model"]),
     ("taskscope-monitor", &["taskscope-model"]),
     ("taskscope-supervise", &["taskscope-model"]),
@@ -26,6 +27,7 @@ const OURS: [(&str, &[&str]); 9] = [
             "taskscope-helper",
             "taskscope-capture",
             "taskscope-plugin",
+            "taskscope-diagnose",
             "taskscope-store",
             "taskscope-monitor",
             "taskscope-supervise",

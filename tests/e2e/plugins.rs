@@ -97,6 +97,51 @@ deeper(lambda: time.sleep(1000))
     let _ = running.wait(DEADLINE).killed_by(TERM);
 }
 
+/// Ranks as Ray's workers and users of `multiprocessing` make them: they run already when they are numbered.
+const NUMBERED_LATE: &str = "import multiprocessing, os, time
+def work(rank, parent):
+    while not os.path.exists('go') and os.getppid() == parent:
+        time.sleep(0.05)
+    os.environ.update(RANK=str(rank), WORLD_SIZE='2', LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE='2')
+    while os.getppid() == parent:
+        time.sleep(0.05)
+if __name__ == '__main__':
+    start = multiprocessing.get_context('spawn').Process
+    for rank in range(2):
+        start(target=work, args=(rank, os.getpid())).start()
+";
+
+#[test]
+fn ranks_that_are_numbered_when_they_run_already_are_found() {
+    let sandbox = sandbox();
+    sandbox.write("late.py", NUMBERED_LATE);
+    let python = newest_python().path.to_str().unwrap();
+    let running = sandbox.spawn(["run", "--interval", "300ms", "--", python, "late.py"]);
+    let spawned = |it: &&Value| it["command"].as_str().unwrap().contains("spawn_main");
+    let workers = |snapshot: &Value| {
+        let processes = snapshot["processes"].as_array().unwrap().iter();
+        processes.filter(spawned).count()
+    };
+    let ranks = |snapshot: &Value| {
+        let notes = snapshot["annotations"].as_array().unwrap().iter();
+        let ranks = notes.filter(|it| it["key"] == "rank");
+        let mut ranks: Vec<f64> = ranks
+            .filter_map(|it| it["value"]["number"].as_f64())
+            .collect();
+        ranks.sort_by(f64::total_cmp);
+        ranks
+    };
+    let before = wait_for_snapshot(&sandbox, |it| workers(it) == 2);
+    assert!(ranks(&before).is_empty(), "{}", before["annotations"]);
+    sandbox.write("go", "");
+    let after = wait_for_snapshot(&sandbox, |it| ranks(it) == [0.0, 1.0]);
+    let source = |it: &Value| it["environment_source"].clone();
+    let mut processes = after["processes"].as_array().unwrap().iter();
+    assert!(processes.any(|it| source(it) == "memory"), "{after}");
+    running.signal(TERM);
+    let _ = running.wait(DEADLINE).killed_by(TERM);
+}
+
 #[test]
 fn a_compiler_of_ours_is_never_one_of_the_tasks_processes() {
     let sandbox = sandbox();
@@ -140,20 +185,28 @@ fn plugins_work_where_the_address_space_is_limited() {
 }
 
 #[test]
-fn a_cache_that_others_may_enter_is_not_used_and_said_to_be() {
+fn a_cache_that_others_may_enter_is_not_used_and_said_to_be_once() {
     let sandbox = sandbox();
     sandbox.write("cache/file", "");
-    let entry = format!(
-        "[[enricher]]\nname = \"fine\"\nwasm = \"{}\"\n",
-        misbehaving().display()
-    );
+    // Components with nothing in them, which are compiled in a moment.
+    sandbox.write("empty.wasm", "\0asm\r\0\x01\0");
     sandbox.write(
         "collector.toml",
-        &("[plugins]\ncache-dir = \"cache\"\n".to_owned() + &entry),
+        "[plugins]\ncache-dir = \"cache\"\n[[enricher]]\nname = \"one\"\nwasm = \"empty.wasm\"\n\
+         [[sink]]\nname = \"other\"\nwasm = \"empty.wasm\"\n",
     );
-    let output = sandbox.run(["config", "check"]);
+    // Enrichers and sinks have a loader each, and both need the compiler.
+    let task = "while [ ! -e stop ]; do sleep 0.05; done";
+    let running = sandbox.spawn(["run", "--interval", "300ms", "--", "sh", "-c", task]);
+    let _ = wait_for_snapshot(&sandbox, |it| {
+        let outcomes = it["plugins"].as_array().unwrap().iter();
+        let failed = outcomes.filter(|it| it["outcome"] == "load-failed");
+        failed.count() == 2
+    });
+    sandbox.write("stop", "");
+    let output = running.wait(DEADLINE).success();
     let expected = "The plugin cache ./cache is not used: others may enter it (mode 7";
-    assert!(output.stderr.contains(expected), "{output}");
+    assert_eq!(output.stderr.matches(expected).count(), 1, "{output}");
     let left = std::fs::read_dir(sandbox.path("cache")).unwrap().count();
     assert_eq!(left, 1);
 }

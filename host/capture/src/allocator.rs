@@ -83,23 +83,10 @@ mod tests {
             .unwrap()
     }
 
-    /// Runs a test again in a process where no other one touches pages meanwhile.
-    fn alone(test: &str) -> std::process::Output {
-        std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", test, "--nocapture"])
-            .env("TASKSCOPE_TEST_ALONE", "1")
-            .output()
-            .unwrap()
-    }
-
     #[test]
     fn what_is_forgotten_comes_back_when_it_is_used() {
         static WORDS: [&str; 3] = ["of", "the", "file"];
-        if std::env::var_os("TASKSCOPE_TEST_ALONE").is_none() {
-            let test = "allocator::tests::what_is_forgotten_comes_back_when_it_is_used";
-            let run = alone(test);
-            let said = String::from_utf8_lossy(&run.stdout);
-            assert!(run.status.success() && said.contains("1 passed"), "{said}");
+        if !testkit::alone("allocator::tests::what_is_forgotten_comes_back_when_it_is_used") {
             return;
         }
         let before = resident_of_files();

@@ -153,6 +153,7 @@ fn images(
     let asked = Asked {
         known: machine.sights.known(),
         names: options.environment.clone(),
+        rankless: machine.sights.rankless(),
         rollups: now,
     };
     let Machine {

@@ -93,6 +93,12 @@ pub(crate) fn allowed(bytes: &[u8], added: &[String]) -> BTreeMap<String, String
     kept
 }
 
+/// Whether `variables` number a rank of a distributed job, as `torch.distributed` does: what a program may set itself, long
+/// after its start.
+pub(crate) fn has_rank(variables: &BTreeMap<String, String>) -> bool {
+    variables.contains_key("RANK")
+}
+
 fn is_allowed(name: &str, added: &[String]) -> bool {
     NAMES.contains(&name)
         || SCHEDULER_NAMES.contains(&name)

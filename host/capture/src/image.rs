@@ -52,7 +52,7 @@ pub(crate) struct Image {
 pub(crate) enum Environ {
     /// What the file says.
     Read(Variables),
-    /// What the process has in its memory, where its title is over what the file shows.
+    /// What the process has in its memory: where its title is over what the file shows, or it has set a rank.
     InMemory(Variables),
     /// It was not read, because it is known from an earlier capture or from the parent.
     Known,
@@ -67,6 +67,8 @@ pub(crate) struct Asked {
     pub(crate) known: BTreeMap<ProcessId, Generation>,
     /// Names of variables to keep beyond the built-in ones; one that ends in `*` is a prefix.
     pub(crate) names: Vec<String>,
+    /// Whose environment is known without a rank, and due for a look at what was set since, if they are Python.
+    pub(crate) rankless: BTreeSet<ProcessId>,
     /// Whose share of memory is wanted.
     pub(crate) rollups: BTreeSet<ProcessId>,
 }
@@ -290,6 +292,7 @@ impl ImageReader {
         Task::Image {
             environ: asked.known.get(&image.id).cloned(),
             evidence: found.and_then(|found| found.exe.clone()),
+            rank: image.believed.is_python() && asked.rankless.contains(&image.id),
             rollup: asked.rollups.contains(&image.id),
         }
     }
@@ -304,7 +307,7 @@ impl ImageReader {
                 known.insert(image.id, found.clone());
                 continue;
             }
-            let is_python = image.evidence.symbols == Some(true) || image.evidence.library;
+            let is_python = image.evidence.is_python();
             let times = found.map_or(0, |found| found.times);
             let belief = 2_u64.saturating_pow(times).min(LONGEST_BELIEF);
             let found = Found {

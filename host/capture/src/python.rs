@@ -29,6 +29,11 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
+    /// Whether it says so without any name.
+    pub(crate) fn is_python(self) -> bool {
+        self.symbols == Some(true) || self.library
+    }
+
     /// Judges it together with the path of the executable and the first argument.
     pub(crate) fn judge(self, exe: Option<&str>, first_argument: Option<&str>) -> Python {
         let is_named = exe.or(first_argument).is_some_and(is_name);

@@ -47,7 +47,7 @@ impl Scope {
         }
     }
 
-    /// Returns the main process.
+    /// Returns the main process of the task.
     pub fn root(&self) -> ProcessId {
         self.root
     }

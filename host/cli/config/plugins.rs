@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Size, Span};
 
+/// What `wasm` of a built-in plugin begins with.
+pub(crate) const BUILTIN: &str = "builtin:";
+
 /// `[plugins]`
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -65,6 +68,12 @@ impl<P: Default> Settings<P> {
             permissions: P::default(),
             limits: Limits::default(),
         }
+    }
+
+    /// Returns where its component is: a path, or `builtin:NAME`.
+    pub(crate) fn origin(&self) -> String {
+        let builtin = || format!("{BUILTIN}{}", self.name);
+        self.wasm.clone().unwrap_or_else(builtin)
     }
 }
 

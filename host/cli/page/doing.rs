@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use model::{Frame, GapCode, Process, SharedFrame, Snapshot, Trace};
+use diagnose::{is_standard_library, main_trace};
+use model::{Frame, GapCode, Process, SharedFrame, Snapshot};
 
 use super::text::{base_name, safe};
 
@@ -30,21 +31,6 @@ pub(crate) fn doing(snapshot: &Snapshot, process: &Process) -> String {
         Some(gap) => format!("{kernel}  [no Python stack: {}]", code_words(gap.code)),
         None => kernel,
     }
-}
-
-/// Returns the trace of the main thread: by kernel id, else by name, else the only one there is.
-pub(crate) fn main_trace(process: &Process) -> Option<&Trace> {
-    let traces = &process.pyspy.as_ref()?.traces;
-    let main = u64::try_from(process.pid).ok();
-    traces
-        .iter()
-        .find(|trace| trace.os_thread_id.is_some() && trace.os_thread_id == main)
-        .or_else(|| {
-            traces
-                .iter()
-                .find(|trace| trace.thread_name.as_deref() == Some("MainThread"))
-        })
-        .or_else(|| traces.first().filter(|_| traces.len() == 1))
 }
 
 /// Returns one frame as `function (file:line)`.
@@ -102,15 +88,6 @@ pub(crate) fn frames(frames: &[SharedFrame], most: usize) -> String {
         words += " < …";
     }
     words
-}
-
-/// Whether the frame is of Python's own library, and not of an installed package.
-fn is_standard_library(frame: &Frame) -> bool {
-    let file = frame.filename.as_str();
-    let installed = ["/site-packages/", "/dist-packages/"]
-        .iter()
-        .any(|folder| file.contains(folder));
-    file.starts_with("<frozen ") || (file.contains("/lib/python") && !installed)
 }
 
 fn kernel(process: &Process) -> String {

@@ -81,9 +81,9 @@ pub enum EnvironmentSource {
     /// When the process was first seen running its present program. The kernel's text does not change after exec, unless the
     /// process writes its title over it, or ends.
     FirstSight,
-    /// From the memory of the process when it was first seen running its present program, because it has written its title
-    /// over what `/proc/PID/environ` shows: the list that the C library's `environ` leads to, with all that the process had
-    /// set and removed by then.
+    /// From the memory of the process: when it was first seen running its present program, because it has written its title
+    /// over what `/proc/PID/environ` shows, or later, when a Python program had set a `RANK` itself. The list that the C
+    /// library's `environ` leads to, with all that the process had set and removed by then.
     Memory,
     /// From the parent, which runs the same image: the process was forked from it after the title was written.
     Parent,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::{ProcessId, Snapshot};
+use crate::{Frame, ProcessId, SharedFrame, Snapshot};
 
 /// The distinct Python stacks of a snapshot, in the order of processes, then of traces, so that the same snapshot
 /// always gives the same indices.
@@ -45,7 +45,7 @@ impl StackTable {
                 let ids = trace
                     .frames
                     .iter()
-                    .map(|frame| builder.frame(frame))
+                    .map(|frame| builder.shared(frame))
                     .collect();
                 let stack = builder.stack(ids);
                 builder.table.traces.push((process.identity, index, stack));
@@ -60,6 +60,8 @@ struct Builder<'a> {
     table: StackTable,
     strings: HashMap<&'a str, u32>,
     frames: HashMap<FrameEntry, u32>,
+    /// By their places: of a frame that many stacks share the texts are looked up once.
+    shared: HashMap<usize, u32>,
     stacks: HashMap<Vec<u32>, u32>,
 }
 
@@ -71,7 +73,16 @@ impl<'a> Builder<'a> {
             .or_insert_with(|| push(&mut self.table.strings, text.to_owned()))
     }
 
-    fn frame(&mut self, frame: &'a crate::Frame) -> u32 {
+    fn shared(&mut self, frame: &'a SharedFrame) -> u32 {
+        if let Some(&known) = self.shared.get(&frame.place()) {
+            return known;
+        }
+        let index = self.frame(frame);
+        self.shared.insert(frame.place(), index);
+        index
+    }
+
+    fn frame(&mut self, frame: &'a Frame) -> u32 {
         let entry = FrameEntry {
             function: self.string(&frame.name),
             file: self.string(&frame.filename),

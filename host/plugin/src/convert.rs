@@ -140,6 +140,23 @@ pub(crate) fn threads(
     process.proc.threads.iter().map(thread).collect()
 }
 
+/// Returns those threads of `process` whose stack is known.
+pub(crate) fn stacked_threads<'a>(
+    process: &'a model::Process,
+    stacks: &'a ThreadStacks,
+) -> impl Iterator<Item = wit::StackedThread> + 'a {
+    process.proc.threads.iter().filter_map(|thread| {
+        let tid = u64::try_from(thread.tid).ok()?;
+        let stack = stacks.get(&(process.identity, tid))?.stack;
+        Some(wit::StackedThread {
+            pid: number(process.pid),
+            tid: number(thread.tid),
+            state: run_state(thread.state),
+            stack,
+        })
+    })
+}
+
 /// Returns one variable of `process`.
 pub(crate) fn environment_value(
     process: &model::Process,

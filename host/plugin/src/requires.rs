@@ -4,20 +4,23 @@ use crate::entry::{Description, Entry};
 use crate::sink::Outside;
 
 /// Refuses a plugin that lacks a permission which it `requires`; `outside` is what a sink may do there. Something that is
-/// granted under the same name is enough: which host or variable it is, is between the plugin and the settings.
+/// granted under the same name is enough: which host or variable it is, is between the plugin and the settings. So is one of
+/// several with ` or ` between them.
 pub(crate) fn check(
     said: &Description,
     entry: &Entry,
     outside: Option<&Outside>,
 ) -> Result<(), String> {
-    let missing = |required: &&String| match required.split(['=', ' ']).next().unwrap_or_default() {
-        "environment" => entry.environment.is_empty(),
-        name => !outside.is_some_and(|outside| outside.grants(name)),
+    let grants = |one: &str| match one.split(['=', ' ']).next().unwrap_or_default() {
+        "environment" => !entry.environment.is_empty(),
+        name => outside.is_some_and(|outside| outside.grants(name)),
     };
+    let missing = |required: &&String| !alternatives(required).any(grants);
     let Some(required) = said.requires.iter().find(missing) else {
         return Ok(());
     };
-    let is_of_sinks = outside.is_none() && !required.starts_with("environment");
+    let of_all = |one: &str| one.starts_with("environment");
+    let is_of_sinks = outside.is_none() && !alternatives(required).any(of_all);
     Err(format!(
         "it cannot work without the permission `{required}`{}",
         if is_of_sinks {
@@ -26,6 +29,11 @@ pub(crate) fn check(
             ""
         }
     ))
+}
+
+/// The permissions of which a plugin needs one.
+fn alternatives(required: &str) -> impl Iterator<Item = &str> {
+    required.split(" or ")
 }
 
 #[cfg(test)]
@@ -64,6 +72,23 @@ mod tests {
         assert_eq!(checked(ranks, &["SLURM_*"], None), None);
         let refused = format!("it cannot work without the permission `{ranks}`");
         assert_eq!(checked(ranks, &[], None), Some(refused));
+    }
+
+    #[test]
+    fn one_of_several_is_enough() {
+        let either = "storage = true or http = [\"https://a.example\"]";
+        let of = |storage: bool| SinkGrants {
+            storage: storage.then(|| crate::sink::Storage::new().0),
+            ..SinkGrants::default()
+        };
+        assert_eq!(checked(either, &[], Some(of(true))), None);
+        let refused = format!("it cannot work without the permission `{either}`");
+        assert_eq!(checked(either, &[], Some(of(false))), Some(refused));
+        // Of what an enricher can be given one is enough as well, and that can be given to it.
+        let mixed = "storage = true or environment = [\"RANK\"]";
+        assert_eq!(checked(mixed, &["RANK"], None), None);
+        let reason = checked(mixed, &[], None).unwrap();
+        assert!(!reason.contains("only a sink"), "{reason}");
     }
 
     #[test]

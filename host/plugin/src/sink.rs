@@ -1,6 +1,6 @@
 //! Sinks: plugins that bring snapshots to the outside, beside the store and never before it.
 //!
-//! All run on one thread, each as a task of its own with a queue of its own. What they may do outside is in their grants
+//! Each runs on a thread of its own with a queue of its own. What they may do outside is in their grants
 //! and nowhere else: [`grant`] says which hosts and addresses, [`secrets`] keeps what a plugin may use and not see.
 
 mod client;

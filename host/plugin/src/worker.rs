@@ -43,7 +43,7 @@ pub(crate) struct Additions {
 pub(crate) type Described = Vec<(String, Result<Description, String>)>;
 
 /// What loading an entry gave, by its place in the settings.
-pub(crate) type Compiled = (usize, Loaded);
+type Compiled = (usize, Loaded);
 
 /// Starts the threads. They end when the returned sender is dropped.
 pub(crate) fn start(
@@ -99,7 +99,11 @@ impl Worker {
         }
         std::thread::Builder::new()
             .name("plugin-loader".to_owned())
-            .spawn(move || load(loader, &asked, &sender))?;
+            .spawn(move || {
+                load(loader, &asked, |index, loaded| {
+                    sender.send((index, loaded)).is_ok()
+                });
+            })?;
         Ok(Self {
             _closing: closer,
             compiled,
@@ -193,25 +197,26 @@ impl Worker {
     }
 }
 
-/// Loads every entry once, and then what has changed, whenever it is asked to look.
+/// Loads every entry once, and then what has changed, whenever it is asked to look. `bring` takes what was loaded by its place
+/// in the settings, and says whether anybody is still there.
 pub(crate) fn load(
     mut loader: Loader,
     asked: &Receiver<()>,
-    done: &mpsc::UnboundedSender<Compiled>,
+    bring: impl Fn(usize, Loaded) -> bool,
 ) {
     for index in loader.order() {
         let begun = std::time::Instant::now();
         let result = loader.load(index);
         let plugin = loader.instance(index);
         tracing::debug!(%plugin, elapsed = ?begun.elapsed(), "Plugin loaded.");
-        if done.send((index, result)).is_err() {
+        if !bring(index, result) {
             return;
         }
     }
     while asked.recv().is_ok() {
         for index in 0..loader.len() {
             if let Some(result) = loader.look(index)
-                && done.send((index, result)).is_err()
+                && !bring(index, result)
             {
                 return;
             }

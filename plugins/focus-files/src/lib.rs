@@ -13,7 +13,7 @@ use bindings::exports::taskscope::plugin::enrich::{Enrichment, Guest as Enrich};
 use bindings::exports::taskscope::plugin::plugin::{Context, Description, Guest as Plugin, Needs};
 use bindings::taskscope::plugin::snapshot;
 use bindings::taskscope::plugin::types::{
-    self, Annotation, Error, ErrorKind, RunState, StackTable, Value,
+    self, Annotation, Error, ErrorKind, RunState, StackTable, StackedThread, Value,
 };
 
 use focus::Focus;
@@ -55,7 +55,8 @@ impl Enrich for FocusFiles {
                 return Vec::new();
             }
             let table = table(snapshot::stacks());
-            let threads: Vec<Thread> = snapshot::threads().iter().filter_map(thread).collect();
+            let threads = snapshot::stacked_threads();
+            let threads: Vec<Thread> = threads.iter().map(thread).collect();
             let scores = rule::judge(focus, &table, &threads);
             scores.into_iter().map(annotation).collect()
         });
@@ -80,12 +81,12 @@ fn table(table: StackTable) -> Table {
     }
 }
 
-fn thread(thread: &types::Thread) -> Option<Thread> {
-    Some(Thread {
+fn thread(thread: &StackedThread) -> Thread {
+    Thread {
         pid: thread.pid,
         running: thread.state == RunState::Running,
-        stack: thread.stack?,
-    })
+        stack: thread.stack,
+    }
 }
 
 fn annotation(score: Score) -> Annotation {

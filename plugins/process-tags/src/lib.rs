@@ -13,12 +13,13 @@ use bindings::exports::taskscope::plugin::plugin::{Context, Description, Guest a
 use bindings::taskscope::plugin::snapshot;
 use bindings::taskscope::plugin::types::{Annotation, Attribute, Error, ErrorKind, Target, Value};
 
-use rule::{Facts, Rules};
+use rule::{Facts, Rules, Tagged};
 
 struct ProcessTags;
 
 thread_local! {
     static RULES: RefCell<Rules> = RefCell::default();
+    static TAGGED: RefCell<Tagged> = RefCell::default();
 }
 
 impl Plugin for ProcessTags {
@@ -40,6 +41,7 @@ impl Plugin for ProcessTags {
             retry_after_ms: None,
         })?;
         RULES.set(rules);
+        TAGGED.take();
         Ok(())
     }
 }
@@ -47,6 +49,8 @@ impl Plugin for ProcessTags {
 impl Enrich for ProcessTags {
     fn run() -> Result<Enrichment, Error> {
         let annotations = RULES.with_borrow(|rules| {
+            let before = TAGGED.take();
+            let mut tagged = Tagged::default();
             let mut annotations = Vec::new();
             for process in snapshot::processes() {
                 let matches =
@@ -57,14 +61,15 @@ impl Enrich for ProcessTags {
                     matches_pattern: process.attributes.iter().any(matches),
                     name: process.name,
                 };
-                for tag in rules.tags(&facts) {
+                for tag in tagged.tags(facts, rules, &before).iter() {
                     annotations.push(Annotation {
                         target: Target::Process(process.pid),
                         key: "tag".to_owned(),
-                        value: Value::Text(tag.to_owned()),
+                        value: Value::Text(tag.clone()),
                     });
                 }
             }
+            TAGGED.set(tagged);
             annotations
         });
         Ok(Enrichment {

@@ -1,5 +1,8 @@
 //! The rule, without any WebAssembly: settings and processes in, tags out.
 
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 use regex_lite::Regex;
 use serde::Deserialize;
 
@@ -10,7 +13,7 @@ const PATTERN_TAG: &str = "process-pattern";
 const LONGEST_TAG: usize = 64;
 
 /// What the rules look at.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Facts {
     /// The arguments, joined by spaces.
     pub(crate) command: String,
@@ -25,6 +28,24 @@ pub(crate) struct Facts {
 /// The rules in force, in the order of the settings.
 #[derive(Debug, Default)]
 pub(crate) struct Rules(Vec<Rule>);
+
+/// The tags of the processes of one snapshot, by what the rules look at: most processes are in the next one as well, as they
+/// were, and many have the same command line. So each is matched once.
+#[derive(Debug, Default)]
+pub(crate) struct Tagged(BTreeMap<Facts, Rc<[String]>>);
+
+impl Tagged {
+    /// Returns the tags of a process, as [`Rules::tags`] tells them; `before` are those of the snapshot before.
+    pub(crate) fn tags(&mut self, facts: Facts, rules: &Rules, before: &Self) -> Rc<[String]> {
+        if let Some(tags) = self.0.get(&facts) {
+            return Rc::clone(tags);
+        }
+        let judge = || rules.tags(&facts).into_iter().map(str::to_owned).collect();
+        let tags = before.0.get(&facts).map_or_else(judge, Rc::clone);
+        self.0.insert(facts, Rc::clone(&tags));
+        tags
+    }
+}
 
 #[derive(Debug)]
 struct Rule {

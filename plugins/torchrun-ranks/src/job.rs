@@ -43,6 +43,10 @@ pub(crate) const VARIABLES: &[&str] = &[
     "WORLD_SIZE",
 ];
 
+/// What it cannot work without: the numbers of one [`Source`], whichever.
+pub(crate) const REQUIRED: &str = "environment = [\"RANK\", \"WORLD_SIZE\"] or environment = [\"OMPI_COMM_WORLD_*\"] or \
+     environment = [\"PMI_*\"] or environment = [\"SLURM_*\"] or environment = [\"PMIX_*\"]";
+
 /// Who numbered the ranks. The first that numbers any process of the snapshot is believed: under `srun torchrun`
 /// every process has a `SLURM_PROCID`, which then numbers launchers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -12,7 +12,7 @@ use crate::job::{Job, Place, Source};
 use crate::ranges;
 
 /// One process, as far as the rule looks at it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Process {
     /// Its arguments.
     pub(crate) cmdline: Vec<String>,

@@ -1,6 +1,7 @@
 //! What tests are made of: machines that exist only as files, a binary in a clean room, and real Python jobs.
 //! It knows no host crate, and everything it starts or writes is gone when its value is dropped.
 
+mod alone;
 mod environment;
 mod fake_machine;
 mod fake_process;
@@ -22,6 +23,7 @@ mod unprivileged;
 mod venv;
 mod waiting;
 
+pub use alone::alone;
 pub use fake_machine::FakeMachine;
 pub use fake_process::FakeProcess;
 pub use fake_s3::{FakeS3, S3Fault};

@@ -1,5 +1,6 @@
 //! Reads what program a process runs.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -39,6 +40,7 @@ pub(super) fn read(
     let Task::Image {
         environ: known,
         evidence,
+        rank,
         rollup,
     } = &job.task
     else {
@@ -71,11 +73,11 @@ pub(super) fn read(
     let generation = exe_name.as_ref();
     let generation = generation.and_then(|exe| Generation::of(exe, start_stack));
     let is_known = generation.is_some() && generation == *known;
-    let environment = if is_known {
+    let environment = if is_known && !rank {
         Ok(Environment::Known)
     } else {
         sink.flush();
-        target.environment(service, job.id, sink)
+        target.learn(service, job.id, sink, is_known, is_named)
     };
     sink.say(Piece::Environ(environment));
     if matches!(kind, Kind::Zombie | Kind::KernelThread) {
@@ -106,6 +108,33 @@ impl Target<'_> {
         Ok((content.to_vec(), more))
     }
 
+    /// What there is to learn of its environment: of one that is known only a rank that was set since.
+    fn learn(
+        &self,
+        service: &mut Service,
+        id: ProcessId,
+        sink: &mut Sink<'_>,
+        is_known: bool,
+        is_named: bool,
+    ) -> Result<Environment, Refusal> {
+        let told = if is_known {
+            Environment::Known
+        } else {
+            self.environment(service, id, sink)?
+        };
+        let may_have_one = match &told {
+            Environment::Known => true,
+            Environment::File(kept, _) => is_named && !environment::has_rank(kept),
+            _ => false,
+        };
+        let since = if may_have_one {
+            self.ranked(service, id, sink)
+        } else {
+            None
+        };
+        Ok(since.map_or(told, Environment::Memory))
+    }
+
     /// Nothing but listed variables leaves this function.
     fn environment(
         &self,
@@ -132,6 +161,22 @@ impl Target<'_> {
             Err(why) if is_overwritten => Environment::Overwritten(why),
             Err(_) => Environment::Empty,
         })
+    }
+
+    /// The listed variables as the process has them in its memory now, if there is a rank among them: Ray's workers and
+    /// whoever starts ranks by `multiprocessing` set it within the program. Most processes have none, so that what cannot be
+    /// read is nothing that is missing.
+    fn ranked(
+        &self,
+        service: &mut Service,
+        id: ProcessId,
+        sink: &mut Sink<'_>,
+    ) -> Option<BTreeMap<String, String>> {
+        if matches!(self.kind, Kind::Zombie | Kind::KernelThread) {
+            return None;
+        }
+        let content = variables::read(service, self.directory, (id, self.kind), sink).ok()?;
+        Some(environment::allowed(&content, self.names)).filter(environment::has_rank)
     }
 
     /// Looks for a library only where the executable is no interpreter, nor has its name where it cannot be read.

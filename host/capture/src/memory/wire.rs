@@ -48,6 +48,8 @@ pub(crate) enum Task {
         environ: Option<Generation>,
         /// Of which executable it is known whether it is Python.
         evidence: Option<OsString>,
+        /// Whether its memory is looked into for a rank that it has set since its environment became known.
+        rank: bool,
         /// Whether its share of memory is wanted.
         rollup: bool,
     },
@@ -182,6 +184,7 @@ mod tests {
             task: Task::Image {
                 environ: Generation::of("/bin/sh".as_ref(), 9),
                 evidence: Some("/bin/sh".into()),
+                rank: true,
                 rollup: true,
             },
         }];

@@ -267,3 +267,45 @@ fn without_a_helper_there_are_gaps_and_what_needs_none() {
         );
     }
 }
+
+/// Sets what Ray Train sets within a worker that runs already.
+const RANKED: &str = "import os, sys
+sys.stdin.readline()
+os.environ.update(RANK='3', LOCAL_RANK='1', WORLD_SIZE='4', SECRET='x')
+sys.stdin.read()";
+
+#[test]
+fn a_rank_that_a_program_sets_itself_is_found_in_its_memory() {
+    for python in pythons() {
+        let mut command = Command::new(&python.path);
+        let mut child = Started::new(command.args(["-c", RANKED]).env("OMP_NUM_THREADS", "2"));
+        let machine = local();
+        // Known without a rank first.
+        wait_until(DEADLINE, || {
+            let snapshot = look(&machine, child.pid());
+            let process = process(&snapshot, child.pid());
+            process.python_candidate
+                && process.environment_source == Some(EnvironmentSource::FirstSight)
+        });
+        child.write(b"\n");
+        let mut looks = 0;
+        wait_until(DEADLINE, || {
+            looks += 1;
+            let snapshot = look(&machine, child.pid());
+            has_memory(process(&snapshot, child.pid()))
+        });
+        assert!(looks < 200, "{looks}: it is looked for every 32 captures");
+        let snapshot = look(&machine, child.pid());
+        let seen = &process(&snapshot, child.pid()).distributed_environment;
+        let names: Vec<&str> = seen.keys().map(String::as_str).collect();
+        let expected = ["LOCAL_RANK", "OMP_NUM_THREADS", "RANK", "WORLD_SIZE"];
+        assert_eq!(names, expected, "{}", python.path.display());
+        assert_eq!((&*seen["RANK"], &*seen["WORLD_SIZE"]), ("3", "4"));
+        // Who comes late, as `taskscope snapshot` does, finds it at once.
+        let late = look(&local(), child.pid());
+        assert_eq!(
+            process(&late, child.pid()).distributed_environment["RANK"],
+            "3"
+        );
+    }
+}

@@ -2,8 +2,8 @@
 
 use plugin::{ComponentSource, Entry};
 
-use crate::config::{EnricherEntry, Loaded, SinkSettings};
-use crate::enrichers::{self, BUILTIN};
+use crate::config::{BUILTIN, EnricherEntry, Loaded, SinkSettings};
+use crate::enrichers;
 use crate::sinks;
 
 /// Returns the entry for a component, `builtin:NAME` or a path: the first one of the settings, else one with the defaults,
@@ -26,15 +26,16 @@ pub(super) fn entry_of(component: &str, loaded: &Loaded) -> anyhow::Result<Entry
         }
         _ => false,
     };
-    let mut enrichers = enrichers::listed(loaded)?.into_iter();
-    if let Some(found) = enrichers.find(|listed| is_meant(&listed.entry)) {
-        return Ok(found.entry);
-    }
-    for sink in &loaded.settings.sink {
-        let entry = sinks::plugin_entry(sink, loaded)?;
-        if is_meant(&entry) {
-            return Ok(entry);
-        }
+    let of_enrichers = enrichers::listed(loaded)?.into_iter();
+    let sinks = loaded.settings.sink.iter();
+    let of_sinks = sinks.map(|sink| sinks::plugin_entry(sink, loaded));
+    // An entry that stands for nothing is of no component.
+    let mut entries = of_enrichers
+        .map(|listed| listed.entry)
+        .chain(of_sinks)
+        .flatten();
+    if let Some(found) = entries.find(is_meant) {
+        return Ok(found);
     }
     if let Some(name) = builtin {
         // Enrichers were found above: every one that is built in is listed.

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::grants::Grants;
 use crate::config::Loaded;
-use crate::enrichers::{compiler, enrichers, listed};
+use crate::enrichers::{self, compiler};
 use crate::outcome::{Outcome, Refusal};
 use crate::page::table;
 use crate::session::LOAD_DEADLINE;
@@ -32,10 +32,11 @@ struct Row {
     /// Where its machine code was when this command looked.
     code: Option<CodeState>,
     enabled: bool,
+    /// Absent where the entry stands for nothing.
     #[serde(flatten)]
-    grants: Grants,
+    grants: Option<Grants>,
     kind: Kind,
-    limits: Limits,
+    limits: Option<Limits>,
     name: String,
     /// `builtin:NAME` or the path.
     origin: String,
@@ -55,13 +56,8 @@ enum Kind {
     Sink,
 }
 
-/// One entry, before anything is known of its component.
-struct Listed {
-    enabled: bool,
-    kind: Kind,
-    /// An enricher has nothing outside.
-    sink: SinkEntry,
-}
+/// One entry, before anything is known of its component. An enricher has nothing outside.
+type Listed = (Kind, enrichers::Listed<SinkEntry>);
 
 #[derive(Serialize)]
 struct Limits {
@@ -85,26 +81,27 @@ struct Cache {
 pub(crate) fn run(args: &ListArgs, loaded: &Loaded) -> anyhow::Result<Outcome> {
     let listed = all(loaded).context(Refusal::Settings)?;
     let compiler = compiler(loaded, Register::default());
-    let entries = listed.iter().map(|one| one.sink.entry.clone()).collect();
+    let sound = listed.iter().filter_map(|(_, one)| one.entry.as_ref().ok());
+    let entries = sound.map(|sink| sink.entry.clone()).collect();
     let inspector = Inspector::new(entries, compiler.clone());
     let mut inspector = inspector.map_err(anyhow::Error::msg)?;
-    let mut rows: Vec<Row> = listed
-        .iter()
-        .enumerate()
-        .map(|(index, one)| row(one, inspector.inspect(index)))
-        .collect();
+    let mut places = 0..;
+    let mut inspect = || places.next().map(|place| inspector.inspect(place));
+    let rows = listed.iter().map(|one| row(one, &mut inspect));
+    let mut rows: Vec<Row> = rows.collect();
     let cache = Cache {
         directory: compiler.cache.clone(),
         problem: inspector.cache_problem(),
     };
     drop(inspector);
     let runs = |row: &Row| row.enabled && row.problem.is_none();
-    let sound = listed.into_iter().zip(&rows).filter(|(_, row)| runs(row));
-    let (sinks, enrichers): (Vec<Listed>, Vec<Listed>) = sound
-        .map(|(one, _)| one)
-        .partition(|one| one.kind == Kind::Sink);
-    let enrichers = enrichers.into_iter().map(|one| one.sink.entry).collect();
-    let sinks = sinks.into_iter().map(|one| one.sink).collect();
+    let (mut enrichers, mut sinks) = (Vec::new(), Vec::new());
+    for ((kind, one), _) in listed.into_iter().zip(&rows).filter(|(_, row)| runs(row)) {
+        match kind {
+            Kind::Enricher => enrichers.extend(one.entry.map(|sink| sink.entry)),
+            Kind::Sink => sinks.extend(one.entry),
+        }
+    }
     for (name, refused) in refused(enrichers, sinks, compiler)? {
         // Of those that are enabled no two have the same name.
         if let Some(row) = rows.iter_mut().find(|row| row.enabled && row.name == name) {
@@ -125,21 +122,24 @@ pub(crate) fn run(args: &ListArgs, loaded: &Loaded) -> anyhow::Result<Outcome> {
 
 /// Returns all entries of the settings: the enrichers in their order, then the sinks.
 fn all(loaded: &Loaded) -> anyhow::Result<Vec<Listed>> {
-    let enrichers_only = listed(loaded)?.into_iter().map(|one| Listed {
-        enabled: one.enabled,
-        kind: Kind::Enricher,
-        sink: SinkEntry {
-            entry: one.entry,
-            grants: plugin::SinkGrants::default(),
-        },
+    let running = enrichers::enrichers(loaded)?; // whether those that run can
+    let with_grants = |entry| SinkEntry {
+        entry,
+        grants: plugin::SinkGrants::default(),
+    };
+    let enrichers = enrichers::listed(loaded)?.into_iter().map(|one| {
+        let listed = enrichers::Listed {
+            enabled: one.enabled,
+            entry: one.entry.map(with_grants),
+            name: one.name,
+            origin: one.origin,
+        };
+        (Kind::Enricher, listed)
     });
-    let sinks = sinks::listed(loaded, &enrichers(loaded)?)?;
-    let sinks = sinks.into_iter().map(|one| Listed {
-        enabled: one.enabled,
-        kind: Kind::Sink,
-        sink: one.sink,
-    });
-    Ok(enrichers_only.chain(sinks).collect())
+    let sinks = sinks::listed(loaded, &running)?.into_iter();
+    Ok(enrichers
+        .chain(sinks.map(|one| (Kind::Sink, one)))
+        .collect())
 }
 
 /// Starts plugins with their settings; a sink is not opened. Returns those that refuse them, with the reason.
@@ -166,29 +166,48 @@ fn refused(
         .collect())
 }
 
-fn row(listed: &Listed, found: Inspection) -> Row {
-    let entry = &listed.sink.entry;
-    let said = found.description;
-    Row {
-        code: found.code,
+/// Returns the row of an entry; `inspect` looks at the component of the next one that stands for something.
+fn row((kind, listed): &Listed, inspect: &mut impl FnMut() -> Option<Inspection>) -> Row {
+    let mut row = Row {
+        code: None,
         enabled: listed.enabled,
-        grants: Grants::of(&listed.sink, listed.kind == Kind::Sink),
-        kind: listed.kind,
-        limits: Limits {
-            deadline_ms: entry.deadline.as_millis(),
-            memory_bytes: entry.memory_bytes,
-        },
-        name: entry.instance.clone(),
-        origin: match &entry.component {
-            ComponentSource::Builtin(name) => format!("builtin:{name}"),
-            ComponentSource::File(path) => path.display().to_string(),
-        },
-        pinned: entry.sha256.is_some(),
-        plugin: said.as_ref().map(|said| said.name.clone()),
-        problem: found.problem,
-        sha256: found.sha256,
-        version: said.map(|said| said.version),
+        grants: None,
+        kind: *kind,
+        limits: None,
+        name: listed.name.clone(),
+        origin: listed.origin.clone(),
+        pinned: false,
+        plugin: None,
+        problem: None,
+        sha256: None,
+        version: None,
+    };
+    let sink = match &listed.entry {
+        Ok(sink) => sink,
+        Err(wrong) => {
+            row.problem = Some(format!("{wrong:#}"));
+            return row;
+        }
+    };
+    let entry = &sink.entry;
+    row.grants = Some(Grants::of(sink, *kind == Kind::Sink));
+    row.limits = Some(Limits {
+        deadline_ms: entry.deadline.as_millis(),
+        memory_bytes: entry.memory_bytes,
+    });
+    if let ComponentSource::File(path) = &entry.component {
+        row.origin = path.display().to_string();
     }
+    row.pinned = entry.sha256.is_some();
+    if let Some(found) = inspect() {
+        let said = found.description;
+        row.code = found.code;
+        row.plugin = said.as_ref().map(|said| said.name.clone());
+        row.problem = found.problem;
+        row.sha256 = found.sha256;
+        row.version = said.map(|said| said.version);
+    }
+    row
 }
 
 fn page(document: &Document) -> String {
@@ -225,9 +244,13 @@ fn page(document: &Document) -> String {
             } else {
                 sha256
             },
-            row.grants.words(),
-            table::bytes(row.limits.memory_bytes),
-            format!("{} ms", row.limits.deadline_ms),
+            row.grants.as_ref().map_or_else(dash, Grants::words),
+            row.limits
+                .as_ref()
+                .map_or_else(dash, |limits| table::bytes(limits.memory_bytes)),
+            row.limits
+                .as_ref()
+                .map_or_else(dash, |limits| format!("{} ms", limits.deadline_ms)),
             code.to_owned(),
             state.to_owned(),
         ]

@@ -57,7 +57,10 @@ fn words(interface: &str, world: World) -> Option<&'static str> {
 /// Returns the permissions that a plugin cannot work without, and those that it may be given.
 pub(super) fn grants(said: &Description, contract: &Contract) -> String {
     if !said.requires.is_empty() {
-        return format!("permissions = {{ {} }}", said.requires.join(", "));
+        // One text is a permission, or several of which one is enough.
+        let all = said.requires.join(", ");
+        let each = all.split(" or ").map(|one| format!("{{ {one} }}"));
+        return format!("permissions = {}", each.collect::<Vec<_>>().join(" or "));
     }
     let calls = |interface: &str, function: &str| {
         contract.imports.iter().any(|import| {

@@ -3,7 +3,8 @@
 use wasmtime::component::{HasData, Linker};
 
 use crate::bindings::taskscope::plugin::snapshot::{
-    self, Annotation, Encoding, EnvValue, Finding, Process, StackTable, Summary, Thread,
+    self, Annotation, Encoding, EnvValue, Finding, Process, StackTable, StackedThread, Summary,
+    Thread,
 };
 use crate::bindings::taskscope::plugin::types::{Error, ErrorKind};
 use crate::convert;
@@ -86,6 +87,17 @@ impl snapshot::Host for View<'_> {
     fn stacks(&mut self) -> StackTable {
         let none = model::StackTable::default();
         convert::stack_table(self.document.map_or(&none, Document::stacks))
+    }
+
+    fn stacked_threads(&mut self) -> Vec<StackedThread> {
+        let Some(document) = self.document else {
+            return Vec::new();
+        };
+        let stacks = document.stacks_of_threads();
+        let processes = View::processes(self).iter();
+        processes
+            .flat_map(|process| convert::stacked_threads(process, stacks))
+            .collect()
     }
 
     fn environment(&mut self, names: Vec<String>) -> Vec<EnvValue> {

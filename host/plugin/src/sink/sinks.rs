@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use model::{OutcomeKind, PluginOutcome, Snapshot};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::{JoinSet, LocalSet};
 use tokio::time::sleep_until;
 
 use super::delivery::{Command, Delivery};
@@ -16,14 +15,14 @@ use super::{Outside, SinkEntry};
 use crate::compiler::Compiler;
 use crate::document::Document;
 use crate::engine::{self, Ticker};
-use crate::entry::{About, Description};
+use crate::entry::{About, Description, Entry};
 use crate::interface;
 use crate::load::Loader;
 use crate::plugin::Plugin;
-use crate::worker::{Compiled, load};
+use crate::worker::load;
 use crate::world::Outlet;
 
-/// How long the thread may take to end after its deadline, before it is left alone.
+/// How long the threads may take to end after their deadline, before they are left alone.
 const ENDING: Duration = Duration::from_millis(500);
 
 /// The sinks of a collector. Dropping it ends their threads and leaves off where they are; [`Sinks::close`] lets them
@@ -31,14 +30,14 @@ const ENDING: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub struct Sinks {
     queues: Vec<(String, Arc<Queue>)>,
-    thread: Option<Thread>,
+    threads: Option<Threads>,
 }
 
-/// The thread that calls sinks, seen from outside.
+/// The threads that call sinks, one each in their order, seen from outside.
 #[derive(Debug)]
-struct Thread {
+struct Threads {
     commands: Vec<mpsc::UnboundedSender<Command>>,
-    done: oneshot::Receiver<()>,
+    done: Vec<oneshot::Receiver<()>>,
     end: watch::Sender<Option<Instant>>,
     /// Asks for a look at the files; one that is still under way is enough.
     looks: SyncSender<()>,
@@ -62,10 +61,10 @@ impl Sinks {
         if entries.is_empty() {
             return Self {
                 queues,
-                thread: None,
+                threads: None,
             };
         }
-        let thread = start(entries, prepared, compiler).inspect_err(|error| {
+        let threads = start(entries, prepared, compiler).inspect_err(|error| {
             let reason = error.root_cause().to_string();
             tracing::warn!("Sinks cannot run here: {reason}.");
             for (_, queue) in &queues {
@@ -77,7 +76,7 @@ impl Sinks {
         });
         Self {
             queues,
-            thread: thread.ok(),
+            threads: threads.ok(),
         }
     }
 
@@ -94,8 +93,8 @@ impl Sinks {
         if self.queues.is_empty() {
             return;
         }
-        if let Some(thread) = &self.thread {
-            let _ = thread.looks.try_send(());
+        if let Some(threads) = &self.threads {
+            let _ = threads.looks.try_send(());
         }
         let document = Arc::new(Document::new(Arc::new(snapshot)));
         for (_, queue) in &self.queues {
@@ -109,10 +108,8 @@ impl Sinks {
         let mut ready = Vec::new();
         for (index, (instance, queue)) in self.queues.iter().enumerate() {
             let (reply, answer) = oneshot::channel();
-            let command = self
-                .thread
-                .as_ref()
-                .and_then(|thread| thread.commands.get(index));
+            let threads = self.threads.as_ref();
+            let command = threads.and_then(|threads| threads.commands.get(index));
             let asked =
                 command.is_some_and(|command| command.send(Command::Describe(reply)).is_ok());
             let said = match (asked, tokio::time::timeout_at(until, answer).await) {
@@ -130,11 +127,18 @@ impl Sinks {
 
     /// Lets the sinks deliver what waits and close, for `deadline` at most. What is lost is a warning.
     pub async fn close(self, deadline: Duration) {
-        if let Some(thread) = self.thread {
-            thread
+        if let Some(threads) = self.threads {
+            threads
                 .end
                 .send_replace(Instant::now().checked_add(deadline));
-            let _ = tokio::time::timeout(deadline.saturating_add(ENDING), thread.done).await;
+            let all = async {
+                for ended in threads.done {
+                    if ended.await.is_err() {
+                        tracing::warn!("A sink came to an unexpected end.");
+                    }
+                }
+            };
+            let _ = tokio::time::timeout(deadline.saturating_add(ENDING), all).await;
         }
         for (instance, queue) in &self.queues {
             let message = queue.outcome().message;
@@ -156,64 +160,51 @@ impl Sinks {
     }
 }
 
-/// Starts the thread that calls sinks, and the one beside it that loads them.
+/// Starts a thread for each sink, and the one beside them that loads them.
 fn start(
     entries: Vec<SinkEntry>,
     prepared: Vec<(Plugin<Outlet>, Arc<Queue>)>,
     compiler: Compiler,
-) -> wasmtime::Result<Thread> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(8) // names that are looked up, and files
-        .build()?;
+) -> wasmtime::Result<Threads> {
     let engine = engine::engine()?;
     let ticker = Arc::new(Ticker::start(engine.weak())?);
     let mut linker = engine::linker(&engine)?;
     interface::add_those_of_sinks(&mut linker)?;
     let (closing, closer) = std::io::pipe()?;
+    let closer = Arc::new(closer);
     let (looks, asked) = sync_channel(1);
-    let (sender, compiled) = mpsc::unbounded_channel();
-    let entries = entries.into_iter().map(|sink| sink.entry).collect();
+    let entries: Vec<Entry> = entries.into_iter().map(|sink| sink.entry).collect();
+    let names: Vec<String> = entries.iter().map(|entry| entry.instance.clone()).collect();
     let mut loader = Loader::new::<Outlet>(engine, linker, compiler, entries, closing);
     let embedded = loader.load_embedded();
-    std::thread::Builder::new()
-        .name("sink-loader".to_owned())
-        .spawn(move || load(loader, &asked, &sender))?;
     let (end, ending) = watch::channel(None);
-    let (finished, done) = oneshot::channel();
-    let mut commands = Vec::new();
-    let mut deliveries = Vec::new();
-    for (plugin, queue) in prepared {
+    let (mut commands, mut done) = (Vec::new(), Vec::new());
+    for (name, (plugin, queue)) in names.iter().zip(prepared) {
         let (sender, receiver) = mpsc::unbounded_channel();
+        let (finished, ended) = oneshot::channel();
         commands.push(sender);
+        done.push(ended);
         let ticker = Arc::clone(&ticker);
-        deliveries.push(Delivery::new(
-            plugin,
-            queue,
-            receiver,
-            ending.clone(),
-            ticker,
-        ));
+        let outpost = Outpost {
+            closing: Arc::clone(&closer),
+            delivery: Delivery::new(plugin, queue, receiver, ending.clone(), ticker),
+            ending: ending.clone(),
+            finished,
+        };
+        outpost.start(name)?;
     }
     for (index, loaded) in embedded {
         _ = commands[index].send(Command::Loaded(loaded));
     }
-    let router = Router {
-        _closing: closer,
-        commands: commands.clone(),
-        compiled,
-    };
-    let work = move || {
-        let local = LocalSet::new();
-        runtime.block_on(local.run_until(serve(deliveries, router, ending)));
-        let _ = finished.send(());
-        drop(local);
-        runtime.shutdown_background(); // a name that is still looked up must not hold us up
+    let theirs = commands.clone();
+    let bring = move |index: usize, loaded| {
+        _ = theirs[index].send(Command::Loaded(loaded));
+        theirs.iter().any(|sink| !sink.is_closed())
     };
     std::thread::Builder::new()
-        .name("sinks".to_owned())
-        .spawn(work)?;
-    Ok(Thread {
+        .name("sink-loader".to_owned())
+        .spawn(move || load(loader, &asked, bring))?;
+    Ok(Threads {
         commands,
         done,
         end,
@@ -221,50 +212,48 @@ fn start(
     })
 }
 
-/// Brings what was loaded to the sink that it is for.
-struct Router {
-    /// Whatever is being compiled is given up when this is dropped.
-    _closing: PipeWriter,
-    commands: Vec<mpsc::UnboundedSender<Command>>,
-    compiled: mpsc::UnboundedReceiver<Compiled>,
+/// The thread of one sink: one that is busy, or that the host works for, holds up nobody else's requests.
+struct Outpost {
+    /// Whatever is being compiled is given up when no sink is left.
+    closing: Arc<PipeWriter>,
+    delivery: Delivery,
+    ending: watch::Receiver<Option<Instant>>,
+    finished: oneshot::Sender<()>,
 }
 
-impl Router {
-    async fn run(mut self) {
-        while let Some((index, loaded)) = self.compiled.recv().await {
-            let _ = self.commands[index].send(Command::Loaded(loaded));
-        }
-        std::future::pending::<()>().await;
-    }
-}
-
-/// Runs all sinks until they have ended, or until the end has passed.
-async fn serve(
-    deliveries: Vec<Delivery>,
-    router: Router,
-    mut ending: watch::Receiver<Option<Instant>>,
-) {
-    let mut sinks = JoinSet::new();
-    for delivery in deliveries {
-        sinks.spawn_local(delivery.run());
-    }
-    let all = async {
-        while let Some(ended) = sinks.join_next().await {
-            if ended.is_err() {
-                tracing::warn!("A sink came to an unexpected end.");
+impl Outpost {
+    /// Starts the thread, which is called after the sink.
+    fn start(self, instance: &str) -> wasmtime::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(8) // names that are looked up, and files
+            .build()?;
+        let work = move || {
+            if !runtime.block_on(run(self.delivery, self.ending)) {
+                tracing::debug!("A sink did not finish before the end.");
             }
-        }
-    };
+            let _ = self.finished.send(());
+            drop(self.closing);
+            runtime.shutdown_background(); // a name that is still looked up must not hold us up
+        };
+        std::thread::Builder::new()
+            .name(format!("sink {instance}"))
+            .spawn(work)?;
+        Ok(())
+    }
+}
+
+/// Runs a sink until it has ended, or until the end has passed. Returns whether it ended by itself.
+async fn run(delivery: Delivery, mut ending: watch::Receiver<Option<Instant>>) -> bool {
     let over = async {
         let until = ending.wait_for(Option::is_some).await.map(|until| *until);
         match until {
             Ok(Some(until)) => sleep_until(until.into()).await,
-            _ => std::future::pending().await, // they end by themselves
+            _ => std::future::pending().await, // it ends by itself
         }
     };
     tokio::select! {
-        () = all => {}
-        () = over => {}
-        () = router.run() => {}
+        () = delivery.run() => true,
+        () = over => false,
     }
 }

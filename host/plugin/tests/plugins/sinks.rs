@@ -149,6 +149,41 @@ fn finding(kind: &str) -> model::Finding {
     }
 }
 
+/// The names of the threads of sinks whose name begins so.
+fn threads_of(prefix: &str) -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    // One that ends meanwhile has no name.
+    let names =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    let mut names: Vec<String> = names.map(|name| name.trim().to_owned()).collect();
+    names.retain(|name| name.starts_with(&format!("sink {prefix}")));
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn sinks_that_are_busy_hold_up_no_other() {
+    let server = HttpServer::start(|_, _| Answer::status(200));
+    let busy = |number: u8| {
+        let name = format!("busy-{number}");
+        sink(&name, &json!({ "do": "loop" }), SinkGrants::default())
+    };
+    let config = json!({ "do": "post", "url": server.url() });
+    let quick = sink("busy-not", &config, granted(&[&server.url()]));
+    let sinks = loaded(vec![busy(1), busy(2), busy(3), quick]).await;
+    sinks.offer(machine::snapshot(1));
+    let outcome = settled(&sinks, "busy-not", 1).await;
+    assert_eq!(outcome.outcome, OutcomeKind::Ok, "{outcome:?}");
+    for number in 1..=3 {
+        let tally = tally(&sinks, &format!("busy-{number}"));
+        assert_eq!((tally.queued, tally.dropped), (1, 0), "it is under way");
+    }
+    let each = ["sink busy-1", "sink busy-2", "sink busy-3", "sink busy-not"];
+    assert_eq!(threads_of("busy-"), each, "a thread for each");
+    sinks.close(Duration::ZERO).await;
+    until(|| threads_of("busy-").is_empty()).await;
+}
+
 #[tokio::test]
 async fn the_webhook_tells_of_an_episode_once() {
     let server = HttpServer::start(|_, _| Answer::status(200));

@@ -72,3 +72,18 @@ fn what_is_wrong_with_the_settings_is_said_with_its_place() {
     assert!(refusal(r#"{"rules":[{"name":"a"}]}"#).contains("missing field `tag`"));
     assert!(refusal(r#"{"patern":"a"}"#).contains("unknown field `patern`"));
 }
+
+#[test]
+fn a_process_that_is_as_it_was_is_not_matched_again() {
+    let of = |name: &str| facts(name, "", name);
+    let named = rules(r#"{"rules":[{"tag":"a","name":"^a"}]}"#);
+    let (mut first, none) = (Tagged::default(), Tagged::default());
+    assert_eq!(*first.tags(of("a1"), &named, &none), ["a".to_owned()]);
+    assert!(first.tags(of("b"), &named, &none).is_empty());
+    // Rules that match nothing show which tags are those of before.
+    let (silent, mut second) = (rules("{}"), Tagged::default());
+    assert_eq!(*second.tags(of("a1"), &silent, &first), ["a".to_owned()]);
+    assert!(second.tags(of("a2"), &silent, &first).is_empty());
+    // What a snapshot no longer has is forgotten.
+    assert_eq!(second.0.len(), 2);
+}

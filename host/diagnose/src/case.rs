@@ -1,0 +1,433 @@
+//! What there is to judge: the snapshots of all nodes, laid out so that a rule can ask for a process, its parent, its
+//! rank and what became of it, and cite what it found.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use model::{Endpoint, Process, ProcessId, Snapshot, Target, Thread, Trace, Trigger, Value};
+
+use crate::motion::{self, Motion, Seen};
+use crate::python;
+use crate::verdict::{Culprit, Evidence, Victim};
+use crate::wait::{self, Wait};
+
+/// Intervals without progress that make a hang.
+pub(crate) const PATIENCE: usize = 3;
+
+/// The snapshots of one node, the oldest first. There may be holes: long runs are not read in full.
+#[derive(Clone, Debug)]
+pub struct History<'a> {
+    /// The snapshots.
+    pub snapshots: Vec<&'a Snapshot>,
+}
+
+/// One process of the task, on whichever node.
+#[derive(Debug)]
+pub(crate) struct Actor<'a> {
+    pub(crate) node: usize,
+    /// The snapshot that it was last seen in, and its index there.
+    pub(crate) snapshot: usize,
+    pub(crate) index: usize,
+    pub(crate) process: &'a Process,
+    pub(crate) fate: Fate,
+    pub(crate) rank: Option<u64>,
+    /// Whether it is the process of a rank itself, not one of its workers.
+    pub(crate) is_rank: bool,
+    /// The group that its rank belongs to.
+    pub(crate) group: Option<String>,
+    pub(crate) parent: Option<usize>,
+    pub(crate) children: Vec<usize>,
+    /// What it did; nothing where it is not there any more.
+    pub(crate) seen: Option<Seen>,
+    /// What its main thread waits for.
+    pub(crate) wait: Wait,
+}
+
+/// Whether a process is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Alive,
+    /// It has ended and its parent has not asked for its status.
+    Zombie,
+    /// It was seen earlier and is not there any more.
+    Gone,
+}
+
+pub(crate) struct Node<'a> {
+    pub(crate) snapshots: Vec<&'a Snapshot>,
+    /// Those that show whether something moves: the newest, [`PATIENCE`] intervals of them.
+    pub(crate) window: Vec<usize>,
+    /// By identity, the actors of this node.
+    pub(crate) by_identity: HashMap<ProcessId, usize>,
+    /// Pipes and sockets of the newest snapshot by target.
+    pub(crate) endpoints: HashMap<&'a str, usize>,
+}
+
+pub(crate) struct Case<'a> {
+    pub(crate) nodes: Vec<Node<'a>>,
+    pub(crate) actors: Vec<Actor<'a>>,
+}
+
+impl Actor<'_> {
+    pub(crate) fn motion(&self) -> Motion {
+        self.seen.map_or(Motion::Unknown, |seen| seen.motion)
+    }
+
+    /// Whether its main thread was given a processor during the window; yes where that is not known.
+    pub(crate) fn main_ran(&self) -> bool {
+        self.seen.is_none_or(|seen| seen.main_ran)
+    }
+
+    /// Whether its main thread is where it was throughout the window.
+    pub(crate) fn stands(&self) -> bool {
+        self.seen.is_some_and(|seen| seen.stands)
+    }
+
+    /// Whether its main thread has not run for at least so many intervals.
+    pub(crate) fn main_is_still_for(&self, intervals: usize) -> bool {
+        self.seen
+            .is_some_and(|seen| seen.main_still_for >= intervals)
+    }
+
+    /// Whether no thread of it ran for at least so many intervals.
+    pub(crate) fn is_still_for(&self, intervals: usize) -> bool {
+        self.seen.is_some_and(|seen| seen.still_for >= intervals)
+    }
+}
+
+impl<'a> Node<'a> {
+    pub(crate) fn newest(&self) -> &'a Snapshot {
+        self.snapshots[self.snapshots.len() - 1]
+    }
+
+    pub(crate) fn newest_index(&self) -> usize {
+        self.snapshots.len() - 1
+    }
+
+    /// Whether enough was seen to say that nothing moves.
+    pub(crate) fn is_patient(&self) -> bool {
+        self.window.len() > PATIENCE
+    }
+
+    pub(crate) fn endpoint(&self, target: &str) -> Option<(usize, &'a Endpoint)> {
+        let index = *self.endpoints.get(target)?;
+        Some((index, &self.newest().ipc.endpoints[index]))
+    }
+}
+
+impl<'a> Case<'a> {
+    /// Lays out the snapshots; nothing where there is none.
+    pub(crate) fn new(histories: &[History<'a>]) -> Option<Self> {
+        let mut case = Self {
+            nodes: Vec::new(),
+            actors: Vec::new(),
+        };
+        for history in histories {
+            let snapshots = before_the_end(&history.snapshots);
+            if !snapshots.is_empty() {
+                case.add(snapshots);
+            }
+        }
+        if case.nodes.is_empty() {
+            return None;
+        }
+        case.relate();
+        Some(case)
+    }
+
+    fn add(&mut self, snapshots: Vec<&'a Snapshot>) {
+        let node = self.nodes.len();
+        let newest = snapshots.len() - 1;
+        let window = window(&snapshots);
+        let mut by_identity = HashMap::new();
+        let notes = notes(snapshots.iter().copied());
+        let motions = motion::of_all(&snapshots, &window);
+        for (position, snapshot) in snapshots.iter().enumerate().rev() {
+            for (index, process) in snapshot.processes.iter().enumerate() {
+                if by_identity.contains_key(&process.identity) {
+                    continue;
+                }
+                by_identity.insert(process.identity, self.actors.len());
+                let fate = match process.state {
+                    _ if position != newest => Fate::Gone,
+                    'Z' | 'X' => Fate::Zombie,
+                    _ => Fate::Alive,
+                };
+                let seen = motions
+                    .get(&process.identity)
+                    .filter(|_| fate == Fate::Alive);
+                self.actors.push(Actor {
+                    node,
+                    snapshot: position,
+                    index,
+                    process,
+                    fate,
+                    rank: None,
+                    is_rank: false,
+                    group: None,
+                    parent: None,
+                    children: Vec::new(),
+                    seen: seen.copied(),
+                    wait: wait::of_main(process),
+                });
+            }
+        }
+        let mut endpoints = HashMap::new();
+        for (index, endpoint) in snapshots[newest].ipc.endpoints.iter().enumerate() {
+            endpoints.insert(endpoint.target.as_str(), index);
+        }
+        for actor in self.actors.iter_mut().filter(|actor| actor.node == node) {
+            let said = notes.get(&actor.process.identity);
+            actor.rank = said
+                .and_then(|said| said.rank)
+                .or_else(|| number(actor.process, "RANK"));
+            actor.group = said.and_then(|said| said.group.clone());
+        }
+        self.nodes.push(Node {
+            snapshots,
+            window,
+            by_identity,
+            endpoints,
+        });
+    }
+
+    /// Parents and children; which process of a rank is the rank.
+    fn relate(&mut self) {
+        let mut by_pid: HashMap<(usize, i32), usize> = HashMap::new();
+        for (index, actor) in self.actors.iter().enumerate() {
+            // Those in the newest snapshot came first.
+            by_pid
+                .entry((actor.node, actor.process.pid))
+                .or_insert(index);
+        }
+        for index in 0..self.actors.len() {
+            let actor = &self.actors[index];
+            let parent = by_pid.get(&(actor.node, actor.process.ppid)).copied();
+            let parent = parent.filter(|parent| {
+                let parent = self.actors[*parent].process;
+                parent.start_time_ticks <= actor.process.start_time_ticks
+            });
+            self.actors[index].parent = parent;
+            if let Some(parent) = parent {
+                self.actors[parent].children.push(index);
+            }
+        }
+        for index in 0..self.actors.len() {
+            let actor = &self.actors[index];
+            let parent = actor.parent.map(|parent| &self.actors[parent]);
+            let inherits = parent.is_some_and(|parent| parent.rank == actor.rank);
+            // A worker of a rank that has ended is no rank.
+            let is_worker = self.is_orphan_worker(index);
+            self.actors[index].is_rank = actor.rank.is_some() && !inherits && !is_worker;
+        }
+    }
+
+    /// Whether an older process of the same node has the same rank and program: then this is its worker.
+    fn is_orphan_worker(&self, index: usize) -> bool {
+        let actor = &self.actors[index];
+        actor.parent.is_none()
+            && self.actors.iter().any(|other| {
+                other.node == actor.node
+                    && other.rank == actor.rank
+                    && other.process.start_time_ticks < actor.process.start_time_ticks
+                    && other.fate != Fate::Gone
+            })
+    }
+
+    pub(crate) fn alive(&self) -> impl Iterator<Item = (usize, &Actor<'a>)> {
+        let all = self.actors.iter().enumerate();
+        all.filter(|(_, actor)| actor.fate == Fate::Alive)
+    }
+
+    /// The actor that is there with this identity.
+    pub(crate) fn find(&self, node: usize, identity: ProcessId) -> Option<usize> {
+        self.nodes[node].by_identity.get(&identity).copied()
+    }
+
+    pub(crate) fn node_of(&self, actor: usize) -> &Node<'a> {
+        &self.nodes[self.actors[actor].node]
+    }
+
+    /// All that descend from an actor.
+    pub(crate) fn descendants(&self, actor: usize) -> Vec<usize> {
+        let mut found = self.actors[actor].children.clone();
+        let mut next = 0;
+        while next < found.len() {
+            for &child in &self.actors[found[next]].children {
+                // Damaged snapshots may have circles.
+                if child != actor && !found.contains(&child) {
+                    found.push(child);
+                }
+            }
+            next += 1;
+        }
+        found
+    }
+
+    /// A value of the snapshot that the actor was last seen in, below its entry in `processes`.
+    pub(crate) fn cite(&self, actor: usize, below: &str) -> Option<Evidence> {
+        let actor = &self.actors[actor];
+        let path = format!("/processes/{}/{below}", actor.index);
+        self.cite_at(actor.node, actor.snapshot, &path)
+    }
+
+    /// A value of the newest snapshot of a node.
+    pub(crate) fn cite_newest(&self, node: usize, path: &str) -> Option<Evidence> {
+        self.cite_at(node, self.nodes[node].newest_index(), path)
+    }
+
+    /// A value of a snapshot; nothing where the pointer does not resolve.
+    pub(crate) fn cite_at(&self, node: usize, snapshot: usize, path: &str) -> Option<Evidence> {
+        let snapshot = self.nodes[node].snapshots.get(snapshot)?;
+        Some(Evidence {
+            node: snapshot.task.node.clone(),
+            snapshot: snapshot.capture.id.to_string(),
+            path: path.to_owned(),
+            value: crate::pointer::resolve(snapshot, path)?,
+        })
+    }
+
+    /// Names an actor, with its main thread where no other is meant.
+    pub(crate) fn culprit(&self, actor: usize, thread: Option<i32>) -> Culprit {
+        let it = &self.actors[actor];
+        let process = it.process;
+        let is_alive = it.fate == Fate::Alive;
+        let thread = thread.or(is_alive.then_some(process.pid));
+        let trace = thread.and_then(|tid| trace_of(process, tid));
+        Culprit {
+            node: self.nodes[it.node].newest().task.node.clone(),
+            rank: it.rank,
+            pid: process.pid,
+            process: process.identity.to_string(),
+            thread,
+            frame: trace
+                .and_then(|trace| python::telling_frame(&trace.frames))
+                .map(|frame| python::place(frame)),
+        }
+    }
+
+    pub(crate) fn victim(&self, actor: usize) -> Victim {
+        let it = &self.actors[actor];
+        Victim {
+            node: self.nodes[it.node].newest().task.node.clone(),
+            rank: it.rank,
+            pid: it.process.pid,
+        }
+    }
+
+    pub(crate) fn victims(&self, actors: &[usize]) -> Vec<Victim> {
+        let mut victims: Vec<Victim> = actors.iter().map(|actor| self.victim(*actor)).collect();
+        victims.sort_by_key(|victim| {
+            (
+                victim.rank.is_none(),
+                victim.rank,
+                victim.node.clone(),
+                victim.pid,
+            )
+        });
+        victims.dedup();
+        victims
+    }
+}
+
+/// The trace of a thread; of the main thread also where the kernel's id is not known.
+pub(crate) fn trace_of(process: &Process, tid: i32) -> Option<&Trace> {
+    if tid == process.pid {
+        return python::main_trace(process);
+    }
+    let traces = &process.pyspy.as_ref()?.traces;
+    let tid = u64::try_from(tid).ok();
+    traces
+        .iter()
+        .find(|trace| trace.os_thread_id.is_some() && trace.os_thread_id == tid)
+}
+
+/// The index of a thread in `proc.threads`.
+pub(crate) fn thread_index(process: &Process, tid: i32) -> Option<usize> {
+    process
+        .proc
+        .threads
+        .iter()
+        .position(|thread| thread.tid == tid)
+}
+
+pub(crate) fn main_thread(process: &Process) -> Option<&Thread> {
+    process
+        .proc
+        .threads
+        .iter()
+        .find(|thread| thread.tid == process.pid)
+}
+
+struct Said {
+    rank: Option<u64>,
+    group: Option<String>,
+}
+
+/// Rank and group of each process, as plugins said last.
+fn notes<'a>(snapshots: impl Iterator<Item = &'a Snapshot>) -> HashMap<ProcessId, Said> {
+    let mut notes: HashMap<ProcessId, Said> = HashMap::new();
+    for annotation in snapshots.flat_map(|snapshot| &snapshot.annotations) {
+        let Target::Process(identity) = annotation.target else {
+            continue;
+        };
+        let said = notes.entry(identity).or_insert(Said {
+            rank: None,
+            group: None,
+        });
+        match (annotation.key.as_str(), &annotation.value) {
+            ("rank", Value::Number(number)) if *number >= 0.0 => {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "ranks are small whole numbers"
+                )]
+                let rank = *number as u64;
+                said.rank = Some(rank);
+            }
+            ("group", value) => said.group = Some(value.to_string()),
+            _ => {}
+        }
+    }
+    notes
+}
+
+fn number(process: &Process, variable: &str) -> Option<u64> {
+    process.distributed_environment.get(variable)?.parse().ok()
+}
+
+/// Without the last snapshots of a task that is being ended: what it did before is the point. All, where that leaves nothing.
+fn before_the_end<'a>(snapshots: &[&'a Snapshot]) -> Vec<&'a Snapshot> {
+    let is_end = |snapshot: &&Snapshot| {
+        matches!(
+            snapshot.capture.trigger,
+            Some(Trigger::Signal | Trigger::Exit)
+        )
+    };
+    match snapshots.iter().rposition(is_end) {
+        Some(first @ 1..) => snapshots[..first].to_vec(),
+        _ => snapshots.to_vec(),
+    }
+}
+
+/// The newest snapshots, far enough apart, that [`PATIENCE`] intervals lie between.
+fn window(snapshots: &[&Snapshot]) -> Vec<usize> {
+    let newest = snapshots.len() - 1;
+    let interval = snapshots[newest]
+        .capture
+        .interval_s
+        .filter(|it| it.is_finite() && *it > 0.0);
+    let least = Duration::try_from_secs_f64(interval.unwrap_or(0.0) * 0.4).unwrap_or_default();
+    let mut window = vec![newest];
+    for position in (0..newest).rev() {
+        let last = snapshots[window[window.len() - 1]].capture.started_at;
+        if last.since(snapshots[position].capture.started_at) >= least {
+            window.push(position);
+        }
+        if window.len() > PATIENCE {
+            break;
+        }
+    }
+    window.reverse();
+    window
+}

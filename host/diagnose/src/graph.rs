@@ -1,0 +1,381 @@
+//! Who waits for whom, and what shows it. No edge without evidence.
+
+use std::collections::HashMap;
+
+use model::{Endpoint, EndpointKind, PipeEnd};
+
+use crate::case::{Case, Fate, thread_index};
+use crate::verdict::Evidence;
+use crate::wait::Wait;
+
+/// What the main thread of a process waits for, and who could end the wait.
+#[derive(Clone, Debug)]
+pub(crate) struct Edge {
+    pub(crate) kind: EdgeKind,
+    /// The processes of the task any of which could end the wait; it may be the waiting process itself.
+    pub(crate) wakers: Vec<usize>,
+    /// Whether somebody who is not watched could end it.
+    pub(crate) outside: bool,
+    pub(crate) evidence: Vec<Evidence>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EdgeKind {
+    PipeRead,
+    PipeWrite,
+    SocketRead,
+    SocketWrite,
+    Connect,
+    FileLock,
+    Child,
+    /// A futex that processes share: a semaphore, a lock, a barrier.
+    Shared,
+}
+
+pub(crate) struct Graph {
+    /// By actor.
+    pub(crate) edges: Vec<Option<Edge>>,
+}
+
+impl Graph {
+    pub(crate) fn new(case: &Case<'_>) -> Self {
+        let shared = shared_futexes(case);
+        let edges = (0..case.actors.len()).map(|actor| edge(case, &shared, actor));
+        Self {
+            edges: edges.collect(),
+        }
+    }
+
+    pub(crate) fn edge(&self, actor: usize) -> Option<&Edge> {
+        self.edges[actor].as_ref()
+    }
+
+    /// A circle of processes each of which waits for the next alone, from `start` on; nothing where there is none.
+    pub(crate) fn circle(&self, start: usize) -> Option<Vec<usize>> {
+        let mut path = vec![start];
+        loop {
+            let edge = self.edge(path[path.len() - 1])?;
+            let (false, [next]) = (edge.outside, edge.wakers.as_slice()) else {
+                return None;
+            };
+            if let Some(begin) = path.iter().position(|actor| actor == next) {
+                return (begin == 0).then_some(path);
+            }
+            path.push(*next);
+        }
+    }
+
+    /// All that wait, directly or through others, for one of `roots` alone.
+    pub(crate) fn waiting_for(&self, case: &Case<'_>, roots: &[usize]) -> Vec<usize> {
+        let mut found: Vec<usize> = roots.to_vec();
+        let mut waiting = Vec::new();
+        loop {
+            let before = found.len();
+            for (actor, _) in case.alive() {
+                let waits = self.edge(actor).is_some_and(|edge| {
+                    !edge.wakers.is_empty() && edge.wakers.iter().all(|waker| found.contains(waker))
+                });
+                if waits && !found.contains(&actor) {
+                    found.push(actor);
+                    waiting.push(actor);
+                }
+            }
+            if found.len() == before {
+                waiting.sort_unstable();
+                return waiting;
+            }
+        }
+    }
+}
+
+type Shared<'a> = HashMap<(usize, &'a str), Vec<usize>>;
+
+/// The processes that wait for a futex which others can use too, by node and address. Forked processes share addresses.
+fn shared_futexes<'a>(case: &Case<'a>) -> Shared<'a> {
+    let mut shared: Shared<'a> = HashMap::new();
+    for (node, it) in case.nodes.iter().enumerate() {
+        for futex in it
+            .newest()
+            .ipc
+            .futexes
+            .iter()
+            .filter(|futex| !futex.private)
+        {
+            if let Some(actor) = case.find(node, futex.identity) {
+                shared
+                    .entry((node, futex.address.as_str()))
+                    .or_default()
+                    .push(actor);
+            }
+        }
+    }
+    shared
+}
+
+fn edge(case: &Case<'_>, shared: &Shared<'_>, actor: usize) -> Option<Edge> {
+    let it = &case.actors[actor];
+    if it.fate != Fate::Alive {
+        return None;
+    }
+    let thread = thread_index(it.process, it.process.pid)?;
+    let call = |key: &str| case.cite(actor, &format!("proc/threads/{thread}/call/{key}"));
+    let mut edge = match &it.wait {
+        Wait::Read { target, .. } => of_target(case, actor, target, false)?,
+        Wait::Write { target, .. } => of_target(case, actor, target, true)?,
+        // One descriptor among several may be enough; of one alone it is as a read.
+        Wait::Poll { fds, .. } => match fds.as_slice() {
+            [fd] => of_target(case, actor, &target_of(case, actor, *fd)?, false)?,
+            _ => return None,
+        },
+        Wait::Connect { target } => connection(case, actor, target)?,
+        Wait::FileLock => file_lock(case, actor)?,
+        Wait::Child { pid } => child(case, actor, *pid)?,
+        Wait::Futex {
+            address,
+            is_private: false,
+            ..
+        } => shared_futex(case, shared, actor, address)?,
+        _ => return None,
+    };
+    let mut evidence: Vec<Evidence> = call("name").into_iter().collect();
+    evidence.append(&mut edge.evidence);
+    edge.evidence = evidence;
+    Some(edge)
+}
+
+pub(crate) fn target_of(case: &Case<'_>, actor: usize, fd: i32) -> Option<String> {
+    let fd = fd.to_string();
+    let process = case.actors[actor].process;
+    let mut descriptors = process.proc.file_descriptors.iter();
+    descriptors
+        .find(|it| it.fd == fd)
+        .map(|it| it.target.clone())
+}
+
+fn of_target(case: &Case<'_>, actor: usize, target: &str, writes: bool) -> Option<Edge> {
+    let node = case.actors[actor].node;
+    let (index, endpoint) = case.nodes[node].endpoint(target)?;
+    match endpoint.kind? {
+        EndpointKind::Pipe | EndpointKind::Fifo => Some(pipe(case, node, index, endpoint, writes)),
+        EndpointKind::Tcp | EndpointKind::Unix => socket(case, actor, index, endpoint, writes),
+        _ => None,
+    }
+}
+
+fn owners(case: &Case<'_>, node: usize, endpoint: &Endpoint, end: Option<PipeEnd>) -> Vec<usize> {
+    let fits = |owner: Option<PipeEnd>| match (end, owner) {
+        (None, _) | (Some(_), Some(PipeEnd::Both)) => true,
+        (Some(end), owner) => owner == Some(end),
+    };
+    let owners = endpoint.owners.iter().filter(|owner| fits(owner.end));
+    let mut found: Vec<usize> = owners
+        .filter_map(|owner| case.find(node, owner.identity))
+        .collect();
+    found.dedup();
+    found
+}
+
+fn pipe(case: &Case<'_>, node: usize, index: usize, endpoint: &Endpoint, writes: bool) -> Edge {
+    let end = if writes {
+        PipeEnd::Read
+    } else {
+        PipeEnd::Write
+    };
+    let wakers = owners(case, node, endpoint, Some(end));
+    // Ends that are not known may be the other end.
+    let is_known = endpoint.owners.iter().all(|owner| owner.end.is_some());
+    let others = endpoint.pipe.as_ref().and_then(|pipe| {
+        if writes {
+            pipe.has_readers
+        } else {
+            pipe.has_writers
+        }
+    });
+    let outside = !is_known || (wakers.is_empty() && others != Some(false));
+    let path = format!("/ipc/endpoints/{index}");
+    let evidence = ["pipe/bytes_waiting", "owners"].iter();
+    let evidence = evidence.filter_map(|key| case.cite_newest(node, &format!("{path}/{key}")));
+    Edge {
+        kind: if writes {
+            EdgeKind::PipeWrite
+        } else {
+            EdgeKind::PipeRead
+        },
+        wakers,
+        outside,
+        evidence: evidence.collect(),
+    }
+}
+
+fn socket(
+    case: &Case<'_>,
+    actor: usize,
+    index: usize,
+    endpoint: &Endpoint,
+    writes: bool,
+) -> Option<Edge> {
+    let node = case.actors[actor].node;
+    let mut evidence: Vec<Evidence> = Vec::new();
+    let (wakers, outside) = match &endpoint.peer {
+        Some(peer) => {
+            let (_, other) = case.nodes[node].endpoint(peer)?;
+            evidence.extend(case.cite_newest(node, &format!("/ipc/endpoints/{index}/peer")));
+            (owners(case, node, other, None), false)
+        }
+        None => match elsewhere(case, node, endpoint) {
+            Some(wakers) => (wakers, false),
+            None => (Vec::new(), true),
+        },
+    };
+    if endpoint.tcp.is_some() {
+        evidence.extend(case.cite_newest(node, &format!("/ipc/endpoints/{index}/tcp/remote")));
+    }
+    Some(Edge {
+        kind: if writes {
+            EdgeKind::SocketWrite
+        } else {
+            EdgeKind::SocketRead
+        },
+        wakers,
+        outside,
+        evidence,
+    })
+}
+
+/// Who holds the other end of a TCP connection on another node.
+fn elsewhere(case: &Case<'_>, node: usize, endpoint: &Endpoint) -> Option<Vec<usize>> {
+    let tcp = endpoint.tcp.as_ref()?;
+    for (other, it) in case
+        .nodes
+        .iter()
+        .enumerate()
+        .filter(|(other, _)| *other != node)
+    {
+        let mut endpoints = it.newest().ipc.endpoints.iter();
+        let peer = endpoints.find(|peer| {
+            let peer = peer.tcp.as_ref();
+            peer.is_some_and(|peer| peer.local == tcp.remote && peer.remote == tcp.local)
+        });
+        if let Some(peer) = peer {
+            return Some(owners(case, other, peer, None));
+        }
+    }
+    None
+}
+
+/// A connection that is asked for: whoever listens there could accept it.
+fn connection(case: &Case<'_>, actor: usize, target: &str) -> Option<Edge> {
+    let node = case.actors[actor].node;
+    let (index, endpoint) = case.nodes[node].endpoint(target)?;
+    let mut evidence = Vec::new();
+    let mut wakers = Vec::new();
+    if let Some(tcp) = &endpoint.tcp {
+        for key in ["tcp/state", "tcp/remote"] {
+            evidence.extend(case.cite_newest(node, &format!("/ipc/endpoints/{index}/{key}")));
+        }
+        let listens = |other: &&Endpoint| {
+            let other = other.tcp.as_ref();
+            other.is_some_and(|other| other.state == "listen" && other.local == tcp.remote)
+        };
+        if let Some(listener) = case.nodes[node].newest().ipc.endpoints.iter().find(listens) {
+            wakers = owners(case, node, listener, None);
+        }
+    }
+    Some(Edge {
+        kind: EdgeKind::Connect,
+        outside: wakers.is_empty(),
+        wakers,
+        evidence,
+    })
+}
+
+fn file_lock(case: &Case<'_>, actor: usize) -> Option<Edge> {
+    let it = &case.actors[actor];
+    let locks = &case.nodes[it.node].newest().ipc.locks;
+    let waits = |lock: &&model::FileLock| {
+        let mut waiters = lock.waiters.iter();
+        waiters.any(|waiter| waiter.identity == Some(it.process.identity))
+    };
+    let index = locks.iter().position(|lock| waits(&lock))?;
+    let lock = &locks[index];
+    let mut wakers: Vec<usize> = lock
+        .owners
+        .iter()
+        .filter_map(|owner| case.find(it.node, owner.identity))
+        .collect();
+    wakers.extend(lock.holder.and_then(|holder| case.find(it.node, holder)));
+    wakers.sort_unstable();
+    wakers.dedup();
+    let keys = ["holder", "path", "waiters"].iter();
+    let evidence =
+        keys.filter_map(|key| case.cite_newest(it.node, &format!("/ipc/locks/{index}/{key}")));
+    Some(Edge {
+        kind: EdgeKind::FileLock,
+        outside: wakers.is_empty(),
+        wakers,
+        evidence: evidence.collect(),
+    })
+}
+
+fn child(case: &Case<'_>, actor: usize, pid: i32) -> Option<Edge> {
+    let children = case.actors[actor].children.iter().copied();
+    let group = |child: usize| case.actors[child].process.proc.process_group;
+    let own_group = group(actor);
+    let wakers: Vec<usize> = children
+        .filter(|child| case.actors[*child].fate != Fate::Gone)
+        .filter(|child| match pid {
+            -1 => true,
+            0 => group(*child) == own_group,
+            1.. => case.actors[*child].process.pid == pid,
+            _ => pid
+                .checked_neg()
+                .is_some_and(|pid| group(*child) == Some(pid)),
+        })
+        .collect();
+    let thread = thread_index(case.actors[actor].process, case.actors[actor].process.pid)?;
+    let evidence = case.cite(actor, &format!("proc/threads/{thread}/call/waits_for"));
+    Some(Edge {
+        kind: EdgeKind::Child,
+        outside: wakers.is_empty(),
+        wakers,
+        evidence: evidence.into_iter().collect(),
+    })
+}
+
+/// A futex that processes share: all that map memory together with the waiting one, and do not wait for it themselves, could
+/// wake it.
+fn shared_futex(case: &Case<'_>, shared: &Shared<'_>, actor: usize, address: &str) -> Option<Edge> {
+    let it = &case.actors[actor];
+    let newest = case.nodes[it.node].newest();
+    let waiting = shared.get(&(it.node, address))?;
+    let mut wakers = Vec::new();
+    let mut evidence = Vec::new();
+    let futexes = &newest.ipc.futexes;
+    if let Some(index) = futexes
+        .iter()
+        .position(|futex| futex.identity == it.process.identity && futex.address == address)
+    {
+        evidence.extend(case.cite_newest(it.node, &format!("/ipc/futexes/{index}/address")));
+    }
+    for (index, file) in newest.ipc.shared_memory.iter().enumerate() {
+        let maps = |mapping: &&model::SharedMapping| mapping.identity == it.process.identity;
+        if file.mapped.iter().any(|mapping| maps(&mapping)) {
+            let mapped = file
+                .mapped
+                .iter()
+                .filter_map(|it_| case.find(it.node, it_.identity));
+            wakers.extend(mapped.filter(|other| !waiting.contains(other)));
+            evidence
+                .extend(case.cite_newest(it.node, &format!("/ipc/shared_memory/{index}/mapped")));
+        }
+    }
+    evidence.truncate(2);
+    wakers.sort_unstable();
+    wakers.dedup();
+    Some(Edge {
+        kind: EdgeKind::Shared,
+        outside: false,
+        wakers,
+        evidence,
+    })
+}

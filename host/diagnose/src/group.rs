@@ -1,0 +1,279 @@
+//! Groups of ranks: which stand still, which wait for the others, and which are behind. Ranks are ordered by progress, never
+//! by how many they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{SharedFrame, Step};
+
+use crate::case::{Case, Fate};
+use crate::graph::{EdgeKind, Graph};
+use crate::motion::Motion;
+use crate::python;
+use crate::wait::Wait;
+
+/// The ranks that belong together.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// The process of each rank, by rank; the newest where a rank was started again.
+    pub(crate) ranks: Vec<usize>,
+    /// Those that have ended while others live.
+    pub(crate) dead: Vec<usize>,
+    /// Whether no living rank gets on.
+    pub(crate) is_stalled: bool,
+    /// Those that are in a meeting with the others.
+    pub(crate) meeting: BTreeSet<usize>,
+    /// Those of them that have been there for the whole window.
+    pub(crate) waiting: Vec<usize>,
+    /// Those that the others wait for.
+    pub(crate) behind: Vec<usize>,
+    /// What tells that they are behind.
+    pub(crate) order: Option<Order>,
+}
+
+/// What tells which ranks are behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// The number that a frame counts is lower.
+    Step,
+    /// They are not in the meeting that the others are in.
+    Meeting,
+    /// They are at an earlier line of the same function.
+    Line,
+}
+
+/// Returns the groups of ranks of the task.
+pub(crate) fn groups(case: &Case<'_>, graph: &Graph) -> Vec<Group> {
+    let mut names: BTreeMap<Option<&str>, BTreeMap<u64, usize>> = BTreeMap::new();
+    for (index, actor) in case.actors.iter().enumerate() {
+        let (true, Some(rank)) = (actor.is_rank, actor.rank) else {
+            continue;
+        };
+        let ranks = names.entry(actor.group.as_deref()).or_default();
+        let known = ranks.entry(rank).or_insert(index);
+        let older = |one: usize, other: usize| {
+            let age = |it: usize| {
+                (
+                    case.actors[it].fate != Fate::Gone,
+                    case.actors[it].process.start_time_ticks,
+                )
+            };
+            age(one) < age(other)
+        };
+        if older(*known, index) {
+            *known = index;
+        }
+    }
+    // What no plugin has placed (a rank that was gone soon) belongs to the only group there is.
+    if names.len() == 2
+        && let Some(strays) = names.remove(&None)
+        && let Some(ranks) = names.values_mut().next()
+    {
+        for (rank, actor) in strays {
+            ranks.entry(rank).or_insert(actor);
+        }
+    }
+    let groups = names.into_values().filter(|ranks| ranks.len() > 1);
+    groups
+        .map(|ranks| group(case, graph, ranks.into_values().collect()))
+        .collect()
+}
+
+fn group(case: &Case<'_>, graph: &Graph, ranks: Vec<usize>) -> Group {
+    let is_alive = |rank: &usize| case.actors[*rank].fate == Fate::Alive;
+    let (alive, dead): (Vec<usize>, Vec<usize>) = ranks.iter().copied().partition(is_alive);
+    let meeting: BTreeSet<usize> = meeting(case, graph, &alive);
+    let waiting: Vec<usize> = alive
+        .iter()
+        .copied()
+        .filter(|rank| meeting.contains(rank) && case.actors[*rank].stands())
+        .collect();
+    let is_patient = alive.iter().all(|rank| case.node_of(*rank).is_patient());
+    let still = |rank: &usize| stands_still(case, *rank, waiting.contains(rank));
+    let is_stalled = is_patient
+        && !alive.is_empty()
+        && alive.iter().all(still)
+        && waiting.iter().any(|rank| waits_long(case, *rank, &alive))
+        && !all_exchange(case, &alive, &waiting);
+    // That one has ended says why, so that less patience is needed.
+    let has_lost = !dead.is_empty()
+        && alive
+            .iter()
+            .all(|rank| case.actors[*rank].main_is_still_for(2));
+    let is_stalled = is_stalled || (has_lost && !meeting.is_empty());
+    let (behind, order) = if alive.len() > 1 {
+        behind(case, &alive, &meeting)
+    } else {
+        (Vec::new(), None)
+    };
+    Group {
+        ranks,
+        dead,
+        is_stalled,
+        meeting,
+        waiting,
+        behind,
+        order,
+    }
+}
+
+/// Whether a rank has waited longer than it ever did before, and than a step takes: in each step, ranks wait for the slowest.
+fn waits_long(case: &Case<'_>, rank: usize, alive: &[usize]) -> bool {
+    let Some(seen) = case.actors[rank].seen else {
+        return false;
+    };
+    let step_time = alive
+        .iter()
+        .filter_map(|rank| case.actors[*rank].seen)
+        .map(|seen| seen.step_time)
+        .max();
+    let usual = seen.main_still_before.max(step_time.unwrap_or_default());
+    // One that polls while it waits has no such time.
+    seen.main_ran || seen.main_still > usual
+}
+
+/// Whether a rank does not get on, nor anything that descends from it.
+fn stands_still(case: &Case<'_>, rank: usize, waits: bool) -> bool {
+    let actor = &case.actors[rank];
+    if waits && !actor.main_ran() {
+        return true;
+    }
+    let still = |actor: usize| {
+        matches!(
+            case.actors[actor].motion(),
+            Motion::Still | Motion::Idle | Motion::Spins
+        )
+    };
+    let children = case.descendants(rank);
+    let mut children = children
+        .into_iter()
+        .filter(|child| case.actors[*child].fate == Fate::Alive);
+    still(rank)
+        && children.all(|child| still(child) || case.actors[child].motion() == Motion::Unknown)
+}
+
+/// Whether all ranks are in the same kind of wait and each wakes now and then: they may well exchange data.
+fn all_exchange(case: &Case<'_>, alive: &[usize], waiting: &[usize]) -> bool {
+    alive.len() == waiting.len() && alive.iter().all(|rank| case.actors[*rank].main_ran())
+}
+
+fn frames<'a>(case: &Case<'a>, actor: usize) -> &'a [SharedFrame] {
+    let trace = python::main_trace(case.actors[actor].process);
+    trace.map_or(&[], |trace| trace.frames.as_slice())
+}
+
+/// The ranks that wait for others of the group. Where some are in a function that is called like a meeting, only those;
+/// else those that read from a connection within the task, or wait for a futex that they share with others.
+fn meeting(case: &Case<'_>, graph: &Graph, alive: &[usize]) -> BTreeSet<usize> {
+    let by_name = |rank: &usize| {
+        case.actors[*rank].wait != Wait::Stopped && python::meeting(frames(case, *rank)).is_some()
+    };
+    let named: BTreeSet<usize> = alive.iter().copied().filter(by_name).collect();
+    if !named.is_empty() {
+        return named;
+    }
+    let by_wait = |rank: &usize| {
+        let edge = graph.edge(*rank);
+        edge.is_some_and(|edge| {
+            let own = case.descendants(*rank);
+            let to_others = edge
+                .wakers
+                .iter()
+                .any(|waker| waker != rank && !own.contains(waker));
+            match edge.kind {
+                EdgeKind::SocketRead => to_others || edge.outside,
+                EdgeKind::Shared => to_others || edge.wakers.is_empty(),
+                _ => false,
+            }
+        })
+    };
+    alive.iter().copied().filter(by_wait).collect()
+}
+
+fn behind(
+    case: &Case<'_>,
+    alive: &[usize],
+    meeting: &BTreeSet<usize>,
+) -> (Vec<usize>, Option<Order>) {
+    if let Some(least) = least(alive, |rank| clock(case, rank, alive)) {
+        return (least, Some(Order::Step));
+    }
+    if !meeting.is_empty() && meeting.len() < alive.len() {
+        let own = alive.iter().copied().filter(|rank| !meeting.contains(rank));
+        return (own.collect(), Some(Order::Meeting));
+    }
+    if let Some(least) = lines(case, alive) {
+        return (least, Some(Order::Line));
+    }
+    (Vec::new(), None)
+}
+
+/// Those with the least value, where all have one and they differ.
+fn least<T: PartialOrd>(alive: &[usize], value: impl Fn(usize) -> Option<T>) -> Option<Vec<usize>> {
+    let values: Option<Vec<(usize, T)>> = alive
+        .iter()
+        .map(|rank| Some((*rank, value(*rank)?)))
+        .collect();
+    let values = values?;
+    let mut least = &values.first()?.1;
+    for (_, value) in &values {
+        if value < least {
+            least = value;
+        }
+    }
+    let behind: Vec<usize> = values
+        .iter()
+        .filter(|(_, value)| value <= least)
+        .map(|(rank, _)| *rank)
+        .collect();
+    (behind.len() < alive.len()).then_some(behind)
+}
+
+/// The numbers that count how far the main thread of a rank is, the outermost function first, of those that all ranks have.
+fn clock(case: &Case<'_>, rank: usize, alive: &[usize]) -> Option<Vec<f64>> {
+    let main = |actor: usize| {
+        let process = case.actors[actor].process;
+        let pid = u64::try_from(process.pid).ok();
+        let of_main = move |step: &&Step| step.thread_id.is_none() || step.thread_id == pid;
+        process.steps.iter().filter(of_main)
+    };
+    let key = |step: &Step| (step.file.clone(), step.function.clone(), step.name.clone());
+    let in_all = |step: &Step| {
+        alive
+            .iter()
+            .all(|other| main(*other).any(|theirs| key(theirs) == key(step)))
+    };
+    let mut steps: Vec<&Step> = main(rank).filter(|step| in_all(step)).collect();
+    // Steps come as frames do, the innermost first. An epoch counts more than what is counted within it.
+    steps.reverse();
+    let outermost = steps
+        .first()
+        .map(|step| (step.file.clone(), step.function.clone()))?;
+    steps.retain(|step| (step.file.clone(), step.function.clone()) == outermost);
+    steps.sort_by_key(|step| (step.name != "epoch", step.name.clone()));
+    steps.iter().map(|step| step.value.as_f64()).collect()
+}
+
+/// Those at the earliest line of the innermost function that all are in at the same depth.
+fn lines(case: &Case<'_>, alive: &[usize]) -> Option<Vec<usize>> {
+    let stacks: Vec<&[SharedFrame]> = alive.iter().map(|rank| frames(case, *rank)).collect();
+    let depth = stacks.iter().map(|stack| stack.len()).min()?;
+    for level in 1..=depth {
+        let at = |stack: &[SharedFrame]| stack[stack.len() - level].clone();
+        let first = at(stacks[0]);
+        let same_function = stacks.iter().all(|stack| {
+            let frame = at(stack);
+            frame.name == first.name && frame.filename == first.filename
+        });
+        if !same_function {
+            return None;
+        }
+        if stacks.iter().any(|stack| at(stack).line != first.line) {
+            let line = |rank: usize| {
+                let stack = frames(case, rank);
+                Some(stack[stack.len() - level].line)
+            };
+            return least(alive, line);
+        }
+    }
+    None
+}

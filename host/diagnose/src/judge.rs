@@ -1,0 +1,221 @@
+//! From a scene to one answer: the first rule that holds is the answer, the others are findings.
+
+use serde::Serialize;
+
+use crate::case::{Case, Fate, History};
+use crate::motion::{Motion, Sign};
+use crate::rules;
+use crate::scene::{Scene, Stall};
+use crate::verdict::{Cause, Evidence, State, Verdict};
+use crate::wait::Wait;
+use crate::words;
+
+/// More findings than this are not told.
+const FINDINGS: usize = 8;
+
+/// The answer, and how it came about.
+#[derive(Clone, Debug, Serialize)]
+pub struct Judgement {
+    /// The answer.
+    pub verdict: Verdict,
+    /// Each rule in the order in which they were tried.
+    pub tried: Vec<Tried>,
+}
+
+/// One rule that was tried.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tried {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// Whether it held.
+    pub held: bool,
+    /// Why not, or what it found.
+    pub reason: String,
+}
+
+/// Says what is wrong with the task whose nodes have these snapshots. The same snapshots give the same answer.
+pub fn judge(histories: &[History<'_>]) -> Judgement {
+    let Some(case) = Case::new(histories) else {
+        let summary = "there is no snapshot to judge".to_owned();
+        return Judgement {
+            verdict: plain(State::Unknown, Cause::Unknown, summary, Vec::new()),
+            tried: Vec::new(),
+        };
+    };
+    let scene = Scene::new(case);
+    let mut tried = Vec::new();
+    let mut held: Vec<Verdict> = Vec::new();
+    for rule in rules::all() {
+        match (rule.holds)(&scene) {
+            Ok(found) => {
+                let reason = found
+                    .first()
+                    .map_or_else(String::new, |it| it.summary.clone());
+                tried.push(Tried {
+                    rule: rule.name,
+                    held: true,
+                    reason,
+                });
+                held.extend(found);
+            }
+            Err(reason) => tried.push(Tried {
+                rule: rule.name,
+                held: false,
+                reason,
+            }),
+        }
+    }
+    let verdict = if held.is_empty() {
+        otherwise(&scene)
+    } else {
+        let mut first = held.remove(0);
+        held.truncate(FINDINGS);
+        first.findings = held;
+        first
+    };
+    Judgement { verdict, tried }
+}
+
+fn plain(verdict: State, cause: Cause, summary: String, evidence: Vec<Evidence>) -> Verdict {
+    Verdict {
+        verdict,
+        cause,
+        summary,
+        culprit: None,
+        victims: Vec::new(),
+        findings: Vec::new(),
+        evidence,
+    }
+}
+
+/// The answer where no rule holds.
+fn otherwise(scene: &Scene<'_>) -> Verdict {
+    match scene.stall {
+        Stall::Moves(actor) => {
+            let (why, evidence) = sign(scene, actor);
+            let who = words::who(&scene.case, actor);
+            plain(
+                State::Healthy,
+                Cause::Progressing,
+                format!("It gets on: {who} {why}."),
+                evidence,
+            )
+        }
+        Stall::Spins(actor) => {
+            let who = words::who(&scene.case, actor);
+            let at = words::at_actor(&scene.case, actor);
+            let evidence = scene
+                .case
+                .cite(actor, "proc/utime_ticks")
+                .into_iter()
+                .collect();
+            let summary = format!("It works: {who} uses a processor{at}.");
+            plain(State::Healthy, Cause::Progressing, summary, evidence)
+        }
+        Stall::Ended => {
+            let evidence = scene
+                .case
+                .cite_newest(0, "/capture/started_at")
+                .into_iter()
+                .collect();
+            let summary = "No process of the task is left; how they ended was not seen.";
+            plain(
+                State::Finished,
+                Cause::Finished,
+                summary.to_owned(),
+                evidence,
+            )
+        }
+        Stall::Stands | Stall::Short if rests(scene).is_some() => {
+            let (who, evidence) = rests(scene).unwrap_or_default();
+            let summary = format!("Nothing is wrong as far as can be seen: {who}.");
+            plain(State::Healthy, Cause::Progressing, summary, evidence)
+        }
+        Stall::Stands => {
+            let summary = "Nothing moves, and what it waits for cannot be told.".to_owned();
+            plain(State::Unknown, Cause::Unknown, summary, Vec::new())
+        }
+        Stall::Short => {
+            let summary = "There are too few snapshots to tell; ask again in a few intervals.";
+            plain(
+                State::Unknown,
+                Cause::Unknown,
+                summary.to_owned(),
+                Vec::new(),
+            )
+        }
+    }
+}
+
+/// What shows that an actor gets on.
+fn sign(scene: &Scene<'_>, actor: usize) -> (String, Vec<Evidence>) {
+    let process = scene.case.actors[actor].process;
+    let cite = |below: &str| scene.case.cite(actor, below).into_iter().collect();
+    let Motion::Advances(sign) = scene.case.actors[actor].motion() else {
+        return ("has only begun".to_owned(), cite("start_time_ticks"));
+    };
+    match sign {
+        Sign::Step(index) => {
+            let step = &process.steps[index];
+            let words = format!("is at {} {}", words::safe(&step.name), step.value);
+            (words, cite(&format!("steps/{index}/value")))
+        }
+        Sign::Bytes => ("reads or writes".to_owned(), cite("proc/io/rchar")),
+        Sign::Memory => ("touches new memory".to_owned(), cite("proc/minor_faults")),
+        Sign::Stack => {
+            let at = words::at_actor(&scene.case, actor);
+            (
+                format!("moves through its program, now{at}"),
+                cite("proc/utime_ticks"),
+            )
+        }
+        Sign::Processor => ("uses a processor".to_owned(), cite("proc/utime_ticks")),
+    }
+}
+
+/// Whether everybody rests by design: waits for a time, for work, for a child or a process that does so.
+fn rests(scene: &Scene<'_>) -> Option<(String, Vec<Evidence>)> {
+    if scene.case.nodes.iter().any(|node| node.window.len() < 3) {
+        return None;
+    }
+    let mut resting: Vec<usize> = Vec::new();
+    for (index, actor) in scene.case.alive() {
+        let rests = match actor.wait {
+            Wait::Sleep | Wait::Accept { .. } | Wait::Signal | Wait::Epoll { .. } => true,
+            Wait::Poll { is_timed, .. } => is_timed,
+            _ => false,
+        };
+        if rests {
+            resting.push(index);
+        }
+    }
+    if resting.is_empty() || scene.groups.iter().any(|group| group.is_stalled) {
+        return None;
+    }
+    let mut known = resting.clone();
+    for group in &scene.groups {
+        if group.ranks.iter().any(|rank| resting.contains(rank)) {
+            known.extend(&group.meeting);
+        }
+    }
+    known.extend(scene.graph.waiting_for(&scene.case, &resting));
+    let all_known = scene.case.alive().all(|(index, _)| known.contains(&index));
+    if !all_known
+        || scene
+            .case
+            .actors
+            .iter()
+            .any(|actor| actor.fate == Fate::Zombie)
+    {
+        return None;
+    }
+    let first = resting[0];
+    let who = words::who(&scene.case, first);
+    let evidence = scene.standing(first);
+    let how = match scene.case.actors[first].wait {
+        Wait::Sleep | Wait::Poll { .. } => "waits for a time to pass",
+        Wait::Signal => "waits for a signal",
+        _ => "waits for somebody to ask it for work",
+    };
+    Some((format!("{who} {how}"), evidence))
+}

@@ -1,0 +1,29 @@
+//! Snapshots to what is wrong: a pure function. Says who is to blame, who waits, and what shows it; says unknown where that
+//! cannot be told. Reads nothing, asks for no time.
+//!
+//! [`judge`] lays out a [`Case`](case), finds who waits for whom ([`graph`](graph)), groups ranks ([`group`](group)), and then
+//! tries the [`rules`] one by one, the most certain first.
+
+mod case;
+mod claim;
+mod graph;
+mod group;
+mod judge;
+mod merged;
+mod motion;
+mod pointer;
+mod python;
+mod ranges;
+pub mod rules;
+mod scene;
+mod verdict;
+mod wait;
+mod words;
+
+pub use case::History;
+pub use judge::{Judgement, Tried, judge};
+pub use merged::{Class, Level, Merged, Node as MergedNode};
+pub use pointer::resolve;
+pub use python::{is_standard_library, main_trace};
+pub use ranges::ranges;
+pub use verdict::{Cause, Culprit, Evidence, Place, State, Verdict, Victim};

@@ -1,0 +1,268 @@
+//! All Python stacks of all ranks as one tree: threads at the same place are one class, with the ranks that are there.
+
+use std::collections::{BTreeMap, HashMap};
+
+use model::{Frame, ProcessId, SharedFrame, Snapshot, Target, Value};
+use serde::Serialize;
+
+use crate::ranges::ranges;
+
+/// How closely places are told apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level {
+    /// By function; by line as well in focus files and for the innermost frame of the job's own code.
+    #[default]
+    Function,
+    /// By line everywhere.
+    Line,
+}
+
+/// The stacks of one or more snapshots, merged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Merged {
+    /// Threads that are at the same place, the largest class first.
+    pub classes: Vec<Class>,
+    /// The prefix tree of all classes, outermost frames first.
+    pub tree: Vec<Node>,
+}
+
+/// The threads that are at one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Class {
+    /// Outermost first.
+    pub frames: Vec<String>,
+    /// How many processes they belong to.
+    pub processes: usize,
+    /// The PIDs of those that have no rank.
+    pub pids: Vec<i32>,
+    /// The ranks, as `0-2,5`; empty where none has one.
+    pub ranks: String,
+    /// How many threads.
+    pub threads: usize,
+}
+
+/// One frame of the tree with what is below it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Node {
+    /// What it calls, the largest first.
+    pub children: Vec<Node>,
+    /// The frame.
+    pub frame: String,
+    /// The PIDs of those that have no rank.
+    pub pids: Vec<i32>,
+    /// The ranks that are here or below.
+    pub ranks: String,
+    /// How many threads are here or below.
+    pub threads: usize,
+}
+
+/// A thread: the node's place in the list, its rank, its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Member {
+    node: usize,
+    process: ProcessId,
+    rank: Option<u64>,
+}
+
+impl Merged {
+    /// Merges the stacks of snapshots of different nodes.
+    pub fn of(snapshots: &[&Snapshot], level: Level) -> Self {
+        let mut labels = Labels::default();
+        let mut classes: HashMap<Vec<u32>, Vec<Member>> = HashMap::new();
+        for (node, snapshot) in snapshots.iter().enumerate() {
+            let ranks = ranks(snapshot);
+            for process in &snapshot.processes {
+                let environment = process.distributed_environment.get("RANK");
+                let told = environment.and_then(|rank| rank.parse().ok());
+                let rank = ranks.get(&process.identity).copied().or(told);
+                for trace in process.pyspy.iter().flat_map(|stacks| &stacks.traces) {
+                    let place = labels.place(&trace.frames, level, &snapshot.focus_files);
+                    let process = process.identity;
+                    classes.entry(place).or_default().push(Member {
+                        node,
+                        process,
+                        rank,
+                    });
+                }
+            }
+        }
+        let tree = tree(&labels, &classes);
+        let mut list: Vec<Class> = classes
+            .iter()
+            .map(|(place, members)| class(&labels, place, members))
+            .collect();
+        list.sort_by(|one, other| {
+            (other.threads, &one.frames, &one.ranks).cmp(&(
+                one.threads,
+                &other.frames,
+                &other.ranks,
+            ))
+        });
+        Self {
+            classes: list,
+            tree,
+        }
+    }
+}
+
+fn ranks(snapshot: &Snapshot) -> HashMap<ProcessId, u64> {
+    let mut ranks = HashMap::new();
+    for annotation in snapshot.annotations.iter().filter(|it| it.key == "rank") {
+        if let (Target::Process(identity), Value::Number(number)) =
+            (&annotation.target, &annotation.value)
+            && *number >= 0.0
+        {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "ranks are small whole numbers"
+            )]
+            ranks.insert(*identity, *number as u64);
+        }
+    }
+    ranks
+}
+
+/// The texts of frames, each once.
+#[derive(Default)]
+struct Labels {
+    texts: Vec<String>,
+    by_text: HashMap<String, u32>,
+    /// Shared frames that were seen, by where they lie, and whether with their line.
+    by_place: HashMap<(usize, bool), u32>,
+}
+
+impl Labels {
+    /// The place of a stack, outermost frame first.
+    fn place(&mut self, frames: &[SharedFrame], level: Level, focus: &[String]) -> Vec<u32> {
+        let own = frames
+            .iter()
+            .position(|frame| !crate::python::is_standard_library(frame));
+        let mut place = Vec::with_capacity(frames.len());
+        for (index, frame) in frames.iter().enumerate().rev() {
+            let with_line = level == Level::Line || own == Some(index) || is_focus(frame, focus);
+            place.push(self.label(frame, with_line));
+        }
+        place
+    }
+
+    fn label(&mut self, frame: &SharedFrame, with_line: bool) -> u32 {
+        let key = (frame.place(), with_line);
+        if let Some(&known) = self.by_place.get(&key) {
+            return known;
+        }
+        let file = frame.filename.rsplit('/').next().unwrap_or(&frame.filename);
+        let text = if with_line {
+            format!("{} ({file}:{})", frame.name, frame.line)
+        } else {
+            format!("{} ({file})", frame.name)
+        };
+        let label = match self.by_text.get(&text) {
+            Some(&known) => known,
+            None => {
+                let label = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
+                self.texts.push(text.clone());
+                self.by_text.insert(text, label);
+                label
+            }
+        };
+        self.by_place.insert(key, label);
+        label
+    }
+
+    fn text(&self, label: u32) -> String {
+        self.texts.get(label as usize).cloned().unwrap_or_default()
+    }
+}
+
+/// Whether a frame's file is named by the `focus-files` setting, by its end.
+fn is_focus(frame: &Frame, focus: &[String]) -> bool {
+    focus
+        .iter()
+        .any(|pattern| !pattern.contains('*') && frame.filename.ends_with(pattern.as_str()))
+}
+
+fn class(labels: &Labels, place: &[u32], members: &[Member]) -> Class {
+    let (ranks, pids) = who(members);
+    let mut processes: Vec<(usize, ProcessId)> =
+        members.iter().map(|it| (it.node, it.process)).collect();
+    processes.sort_unstable();
+    processes.dedup();
+    Class {
+        frames: place.iter().map(|label| labels.text(*label)).collect(),
+        processes: processes.len(),
+        pids,
+        ranks,
+        threads: members.len(),
+    }
+}
+
+fn who(members: &[Member]) -> (String, Vec<i32>) {
+    let ranks = ranges(members.iter().filter_map(|member| member.rank));
+    let mut pids: Vec<i32> = members
+        .iter()
+        .filter(|it| it.rank.is_none())
+        .map(|it| it.process.pid)
+        .collect();
+    pids.sort_unstable();
+    pids.dedup();
+    (ranks, pids)
+}
+
+#[derive(Default)]
+struct Branch {
+    children: BTreeMap<u32, Branch>,
+    members: Vec<Member>,
+}
+
+fn tree(labels: &Labels, classes: &HashMap<Vec<u32>, Vec<Member>>) -> Vec<Node> {
+    let mut root = Branch::default();
+    for (place, members) in classes {
+        let mut branch = &mut root;
+        for label in place {
+            branch = branch.children.entry(*label).or_default();
+            branch.members.extend_from_slice(members);
+        }
+    }
+    // The depth of a stack is bounded by the capture; walked without recursion all the same.
+    nodes(labels, root)
+}
+
+/// Turns branches into nodes, the deepest first, without a call for each level.
+fn nodes(labels: &Labels, root: Branch) -> Vec<Node> {
+    let mut stack: Vec<(
+        Option<u32>,
+        Vec<Member>,
+        std::collections::btree_map::IntoIter<u32, Branch>,
+        Vec<Node>,
+    )> = vec![(None, root.members, root.children.into_iter(), Vec::new())];
+    loop {
+        let Some((_, _, children, _)) = stack.last_mut() else {
+            return Vec::new();
+        };
+        if let Some((label, branch)) = children.next() {
+            stack.push((
+                Some(label),
+                branch.members,
+                branch.children.into_iter(),
+                Vec::new(),
+            ));
+            continue;
+        }
+        let Some((label, members, _, mut below)) = stack.pop() else {
+            return Vec::new();
+        };
+        below.sort_by(|one, other| (other.threads, &one.frame).cmp(&(one.threads, &other.frame)));
+        let Some((label, (_, _, _, siblings))) = label.zip(stack.last_mut()) else {
+            return below;
+        };
+        let (ranks, pids) = who(&members);
+        siblings.push(Node {
+            children: below,
+            frame: labels.text(label),
+            pids,
+            ranks,
+            threads: members.len(),
+        });
+    }
+}

@@ -1,0 +1,353 @@
+//! Whether a process gets on, from two or more snapshots: step clock, processor time, bytes, faults, stacks.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use model::{Process, ProcessId, SharedFrame, Snapshot, Thread, Timestamp};
+
+use crate::case::{main_thread, trace_of};
+use crate::python::same_place;
+
+/// What a process did over the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Motion {
+    /// Too little was seen.
+    Unknown,
+    /// No thread of it ran at all.
+    Still,
+    /// It woke now and then, and is where it was: it polls or sleeps.
+    Idle,
+    /// It used a processor all the time, and is where it was.
+    Spins,
+    /// It got on.
+    Advances(Sign),
+}
+
+/// A process over the window, and its main thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) motion: Motion,
+    /// Whether the main thread was given a processor.
+    pub(crate) main_ran: bool,
+    /// Whether the main thread is where it was throughout.
+    pub(crate) stands: bool,
+    /// How many intervals up to now no thread of it ran, over all snapshots.
+    pub(crate) still_for: usize,
+    /// How many intervals up to now its main thread did not run.
+    pub(crate) main_still_for: usize,
+    /// How long its main thread has not run, up to now.
+    pub(crate) main_still: Duration,
+    /// The longest time before that in which it did not run between two snapshots or more.
+    pub(crate) main_still_before: Duration,
+    /// The longest time that it took to count one further, as far as that was seen.
+    pub(crate) step_time: Duration,
+}
+
+/// What showed that a process got on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    /// A number that a frame counts.
+    Step(usize),
+    /// Bytes that it read or wrote.
+    Bytes,
+    /// Memory that it touched for the first time.
+    Memory,
+    /// It is elsewhere in its program.
+    Stack,
+    /// Processor time of a program whose stack is not seen.
+    Processor,
+}
+
+/// A process that uses this share of a processor is busy.
+const BUSY: f64 = 0.08;
+/// Less is what polling takes.
+const POLLING: f64 = 0.03;
+/// Bytes a second that are more than a heartbeat.
+const BYTES: f64 = 1024.0;
+/// Pages a second that are more than a loop takes which allocates nothing.
+const FAULTS: f64 = 200.0;
+
+/// Returns what each process of the newest snapshot did.
+pub(crate) fn of_all(snapshots: &[&Snapshot], window: &[usize]) -> HashMap<ProcessId, Seen> {
+    let mut seen: HashMap<ProcessId, Vec<(usize, &Process)>> = HashMap::new();
+    for (position, snapshot) in snapshots.iter().enumerate() {
+        for process in &snapshot.processes {
+            seen.entry(process.identity)
+                .or_default()
+                .push((position, process));
+        }
+    }
+    let newest = snapshots.len() - 1;
+    seen.retain(|_, views| views[views.len() - 1].0 == newest);
+    let at = |position: usize| snapshots[position].capture.started_at;
+    let seen = seen.into_iter().map(|(identity, all)| {
+        let in_window = all.iter().filter(|(position, _)| window.contains(position));
+        let views: Vec<(usize, &Process)> = in_window.copied().collect();
+        let (main_ran, stands) = main(&views);
+        let (main_still_for, main_still, main_still_before) = stills(&all, at);
+        let seen = Seen {
+            motion: of(snapshots, &views),
+            main_ran,
+            stands,
+            still_for: still_for(&all),
+            main_still_for,
+            main_still,
+            main_still_before,
+            step_time: step_time(&all, at),
+        };
+        (identity, seen)
+    });
+    seen.collect()
+}
+
+/// How many intervals up to now no thread ran.
+fn still_for(views: &[(usize, &Process)]) -> usize {
+    let last = views[views.len() - 1].1;
+    if last.proc.threads.is_empty() {
+        return 0;
+    }
+    let earlier = views[..views.len() - 1].iter().rev();
+    earlier
+        .take_while(|(_, process)| !ran(process, last))
+        .count()
+}
+
+/// How many intervals and how long the main thread has not run up to now, and the longest time before that.
+fn stills(
+    views: &[(usize, &Process)],
+    at: impl Fn(usize) -> Timestamp,
+) -> (usize, Duration, Duration) {
+    let (mut intervals, mut now, mut before) = (0, Duration::ZERO, Duration::ZERO);
+    for pair in views.windows(2) {
+        let threads = main_thread(pair[0].1).zip(main_thread(pair[1].1));
+        if threads.is_some_and(|(one, other)| !thread_ran(one, other)) {
+            intervals += 1;
+            now += at(pair[1].0).since(at(pair[0].0));
+        } else {
+            before = before.max(now);
+            (intervals, now) = (0, Duration::ZERO);
+        }
+    }
+    (intervals, now, before)
+}
+
+/// The longest time between two changes of a number that the main thread counts, or from its first sight to its first change.
+fn step_time(views: &[(usize, &Process)], at: impl Fn(usize) -> Timestamp) -> Duration {
+    let mut longest = Duration::ZERO;
+    let mut since: Option<(Timestamp, &serde_json::Number)> = None;
+    for (position, process) in views {
+        // The outermost function's: the last.
+        let Some(step) = process.steps.last() else {
+            continue;
+        };
+        match since {
+            Some((_, value)) if *value == step.value => {}
+            Some((from, value)) => {
+                // Several may have been counted meanwhile.
+                let counted = step
+                    .value
+                    .as_f64()
+                    .zip(value.as_f64())
+                    .map_or(1.0, |(now, then)| now - then);
+                let took = at(*position).since(from).div_f64(counted.max(1.0));
+                longest = longest.max(took);
+                since = Some((at(*position), &step.value));
+            }
+            None => since = Some((at(*position), &step.value)),
+        }
+    }
+    longest
+}
+
+/// Whether the main thread ran in the window, and whether it is where it was in all of it.
+fn main(views: &[(usize, &Process)]) -> (bool, bool) {
+    let threads: Option<Vec<&Thread>> = views
+        .iter()
+        .map(|(_, process)| main_thread(process))
+        .collect();
+    let Some(threads) = threads.filter(|threads| threads.len() > 1) else {
+        return (true, false);
+    };
+    let last = threads[threads.len() - 1];
+    let ran = thread_ran(threads[0], last);
+    let stacks = stacks(views, last.tid);
+    let stands = match stacks.last() {
+        Some(now) if stacks.len() == views.len() => {
+            stacks.iter().all(|stack| same_place(stack, now))
+        }
+        _ => threads
+            .iter()
+            .all(|thread| thread.call == last.call && thread.state == last.state),
+    };
+    (ran, stands || !ran)
+}
+
+fn of(snapshots: &[&Snapshot], views: &[(usize, &Process)]) -> Motion {
+    let (Some(first), Some(last)) = (views.first(), views.last()) else {
+        return Motion::Unknown;
+    };
+    let at = |position: usize| snapshots[position].capture.started_at;
+    let seconds = at(last.0).since(at(first.0)).as_secs_f64();
+    if views.len() < 2 || seconds <= 0.0 {
+        return Motion::Unknown;
+    }
+    let (first, last) = (first.1, last.1);
+    if let Some(step) = last.steps.iter().position(|step| {
+        let earlier = views[..views.len() - 1].iter();
+        let mut earlier = earlier.flat_map(|(_, process)| &process.steps);
+        earlier.any(|other| other.is_of(step) && other.value != step.value)
+    }) {
+        return Motion::Advances(Sign::Step(step));
+    }
+    if last.proc.threads.is_empty() {
+        return Motion::Unknown;
+    }
+    if !ran(first, last) {
+        return Motion::Still;
+    }
+    let per_second = |count: Option<u64>| count.map(|count| as_float(count) / seconds);
+    let ticks = |process: &Process| {
+        Some(
+            process
+                .proc
+                .utime_ticks?
+                .saturating_add(process.proc.stime_ticks?),
+        )
+    };
+    let wants = wants_a_processor(views, seconds);
+    let hz = snapshots[snapshots.len() - 1]
+        .machine
+        .clock_ticks_per_second
+        .max(1);
+    let share = per_second(grown(ticks(first), ticks(last))).map(|ticks| ticks / as_float(hz));
+    let bytes = per_second(grown(bytes(first), bytes(last))).unwrap_or(0.0);
+    let faults = per_second(grown(first.proc.minor_faults, last.proc.minor_faults)).unwrap_or(0.0);
+    let moved = moved(views);
+    match share {
+        _ if bytes >= BYTES => Motion::Advances(Sign::Bytes),
+        Some(share) if share >= BUSY || wants => match moved {
+            Some(true) => Motion::Advances(Sign::Stack),
+            _ if faults >= FAULTS => Motion::Advances(Sign::Memory),
+            Some(false) => Motion::Spins,
+            None => Motion::Advances(Sign::Processor),
+        },
+        // Of a process that hardly runs, threads in the background that sleep here and there are no progress.
+        Some(share) if moved == Some(true) && (share >= POLLING || main_moved(views)) => {
+            Motion::Advances(Sign::Stack)
+        }
+        Some(_) => Motion::Idle,
+        None => Motion::Unknown,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rates have three digits")]
+fn as_float(count: u64) -> f64 {
+    count as f64
+}
+
+fn grown(before: Option<u64>, after: Option<u64>) -> Option<u64> {
+    after?.checked_sub(before?)
+}
+
+fn bytes(process: &Process) -> Option<u64> {
+    let count = |key: &str| process.proc.io.get(key)?.parse::<u64>().ok();
+    Some(count("rchar")?.saturating_add(count("wchar")?))
+}
+
+/// Whether any thread ran in between, as far as the kernel counts it; yes where that is not known.
+fn ran(first: &Process, last: &Process) -> bool {
+    let ran = |thread: &Thread| {
+        let earlier = first
+            .proc
+            .threads
+            .iter()
+            .find(|other| other.tid == thread.tid);
+        earlier.is_none_or(|earlier| thread_ran(earlier, thread))
+    };
+    last.proc.threads.iter().any(ran)
+}
+
+/// Whether a thread was given a processor between two views.
+pub(crate) fn thread_ran(earlier: &Thread, later: &Thread) -> bool {
+    match (&earlier.schedstat, &later.schedstat) {
+        // The first and third number: waiting for a processor is no running.
+        (Some(one), Some(other)) => {
+            let ran = |text: &str| {
+                let mut parts = text.split_ascii_whitespace();
+                (
+                    parts.next().map(str::to_owned),
+                    parts.nth(1).map(str::to_owned),
+                )
+            };
+            ran(one) != ran(other)
+        }
+        _ => true,
+    }
+}
+
+/// Whether the main thread is elsewhere in its program.
+fn main_moved(views: &[(usize, &Process)]) -> bool {
+    let stacks = stacks(views, views[views.len() - 1].1.pid);
+    stacks.len() > 1 && is_elsewhere(&stacks)
+}
+
+/// Whether a thread was running or waiting for a processor in all views and most of the time: on a busy machine it may get
+/// little of one.
+fn wants_a_processor(views: &[(usize, &Process)], seconds: f64) -> bool {
+    let last = views[views.len() - 1].1;
+    last.proc.threads.iter().any(|thread| {
+        let of = |process: &'_ Process| {
+            let mut threads = process.proc.threads.iter();
+            threads.find(|other| other.tid == thread.tid).cloned()
+        };
+        let all: Option<Vec<Thread>> = views.iter().map(|(_, process)| of(process)).collect();
+        let Some(all) = all.filter(|all| all.iter().all(|it| it.state == Some('R'))) else {
+            return false;
+        };
+        let nanoseconds = |thread: &Thread| {
+            let text = thread.schedstat.as_ref()?;
+            let mut parts = text.split_ascii_whitespace().map(str::parse::<u64>);
+            Some(parts.next()?.ok()?.saturating_add(parts.next()?.ok()?))
+        };
+        let grown = grown(nanoseconds(&all[0]), nanoseconds(thread));
+        grown.is_some_and(|grown| as_float(grown) / 1e9 >= 0.5 * seconds)
+    })
+}
+
+/// Whether a thread of it is elsewhere in its program: more than a quarter of the views are not at the place of most.
+/// Nothing where no stack was seen twice.
+fn moved(views: &[(usize, &Process)]) -> Option<bool> {
+    let last = views[views.len() - 1].1;
+    let mut compared = None;
+    for thread in &last.proc.threads {
+        let stacks = stacks(views, thread.tid);
+        if stacks.len() < 2 {
+            continue;
+        }
+        if is_elsewhere(&stacks) {
+            return Some(true);
+        }
+        compared = Some(false);
+    }
+    compared
+}
+
+fn stacks<'a>(views: &[(usize, &'a Process)], tid: i32) -> Vec<&'a [SharedFrame]> {
+    let traces = views
+        .iter()
+        .filter_map(|(_, process)| trace_of(process, tid));
+    let stacks = traces.map(|trace| trace.frames.as_slice());
+    stacks.filter(|frames| !frames.is_empty()).collect()
+}
+
+/// Whether more than a quarter of the stacks are not where most are.
+fn is_elsewhere(stacks: &[&[SharedFrame]]) -> bool {
+    let alike = |stack: &&[SharedFrame]| {
+        stacks
+            .iter()
+            .filter(|other| same_place(stack, other))
+            .count()
+    };
+    let most = stacks.iter().map(alike).max().unwrap_or(0);
+    most * 4 < stacks.len() * 3
+}

@@ -1,0 +1,67 @@
+//! The rules: each names what it needs, what it proves, and what would refute it.
+
+mod crashed;
+mod deadlock;
+mod gil;
+mod inherited;
+mod input;
+mod limits;
+mod lost;
+mod memory;
+mod pipes;
+mod ranks;
+mod stopped;
+mod storage;
+mod throttled;
+mod waiting;
+mod zombies;
+
+use crate::scene::Scene;
+use crate::verdict::Verdict;
+
+/// One rule.
+pub struct Rule {
+    /// A lower-case dashed name.
+    pub name: &'static str,
+    /// The facts that it needs.
+    pub needs: &'static str,
+    /// What they prove.
+    pub proves: &'static str,
+    /// What would show that it is otherwise.
+    pub refuted_by: &'static str,
+    /// Tries it; says why where it does not hold.
+    pub(crate) holds: fn(&Scene<'_>) -> Result<Vec<Verdict>, String>,
+}
+
+/// All rules, the most certain and most telling first.
+const ALL: [&Rule; 21] = [
+    &memory::KILLED,
+    &stopped::RULE,
+    &storage::RULE,
+    &limits::SHARED_MEMORY,
+    &limits::DISK,
+    &limits::DESCRIPTORS,
+    &gil::RULE,
+    &ranks::DEAD,
+    &deadlock::CIRCLE,
+    &ranks::BEHIND,
+    &inherited::RULE,
+    &deadlock::THREADS,
+    &lost::RULE,
+    &pipes::ORPHANED,
+    &pipes::FULL,
+    &ranks::LOOP,
+    &waiting::FILE_LOCK,
+    &zombies::RULE,
+    &input::RULE,
+    &waiting::PEER,
+    &waiting::CHILD,
+];
+
+/// Returns all rules in the order in which they are tried.
+pub fn all() -> impl Iterator<Item = &'static Rule> {
+    ALL.into_iter().chain(OTHERS)
+}
+
+/// Rules about a task that gets on, or is not there any more.
+const OTHERS: [&Rule; 3] = [&crashed::RULE, &throttled::RULE, &memory::PRESSURE];

@@ -1,0 +1,142 @@
+//! Pipes: full with nobody who reads, or with nobody left at the other end.
+
+use super::Rule;
+use crate::graph::{Edge, EdgeKind};
+use crate::scene::Scene;
+use crate::verdict::{Cause, State, Verdict};
+use crate::wait::Wait;
+use crate::words;
+
+pub(super) const ORPHANED: Rule = Rule {
+    name: "pipe-orphaned",
+    needs: "who holds which end of a pipe that a process has waited for over two intervals",
+    proves: "the only holders of the other end are those who wait at this one",
+    refuted_by: "somebody else holds the other end",
+    holds: orphaned,
+};
+
+pub(super) const FULL: Rule = Rule {
+    name: "pipe-full",
+    needs: "a process that has waited for room in a pipe over two intervals, and who could read from it",
+    proves: "the pipe is full and its readers do something else",
+    refuted_by: "a reader reads, or ran in between",
+    holds: full,
+};
+
+fn stands(scene: &Scene<'_>, actor: usize) -> bool {
+    scene.case.actors[actor].main_is_still_for(2)
+}
+
+fn target(wait: &Wait) -> Option<&str> {
+    match wait {
+        Wait::Read { target, .. } | Wait::Write { target, .. } => Some(target),
+        _ => None,
+    }
+}
+
+fn orphaned(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
+    let case = &scene.case;
+    let is_orphaned = |actor: usize, edge: &Edge| {
+        let mine = target(&case.actors[actor].wait);
+        let same = |waker: &usize| {
+            *waker == actor || (stands(scene, *waker) && target(&case.actors[*waker].wait) == mine)
+        };
+        !edge.outside && !edge.wakers.is_empty() && edge.wakers.iter().all(same)
+    };
+    for (index, _) in case.alive() {
+        let Some(edge) = scene.graph.edge(index) else {
+            continue;
+        };
+        let of_pipe = matches!(edge.kind, EdgeKind::PipeRead | EdgeKind::PipeWrite);
+        if !of_pipe || !stands(scene, index) || !is_orphaned(index, edge) {
+            continue;
+        }
+        if scene.must_matter(&[index]).is_err() {
+            continue;
+        }
+        let (does, end) = match edge.kind {
+            EdgeKind::PipeWrite => ("waits for room in", "read"),
+            _ => ("waits for data from", "written"),
+        };
+        let summary = format!(
+            "{} {does} a pipe that nobody else can {}{}: it holds the other end itself, so it never sees that everybody is gone.",
+            words::who(case, index),
+            if end == "read" { "read" } else { "write to" },
+            words::at_actor(case, index),
+        );
+        let victims = scene.victims(&[index]);
+        let claim = scene
+            .claim(State::Hung, Cause::PipeOrphaned)
+            .by(index)
+            .holding_up(&victims);
+        return Ok(vec![
+            claim
+                .shown_by(edge.evidence.clone())
+                .shown_by(scene.standing(index))
+                .say(summary),
+        ]);
+    }
+    Err("nobody waits at a pipe whose other end it holds alone".to_owned())
+}
+
+fn full(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
+    let case = &scene.case;
+    for (index, actor) in case.alive() {
+        let Some(edge) = scene.graph.edge(index) else {
+            continue;
+        };
+        if !matches!(edge.kind, EdgeKind::PipeWrite | EdgeKind::SocketWrite)
+            || !stands(scene, index)
+        {
+            continue;
+        }
+        let mine = target(&actor.wait);
+        let others: Vec<usize> = edge
+            .wakers
+            .iter()
+            .copied()
+            .filter(|waker| *waker != index)
+            .collect();
+        let reads = |waker: usize| matches!(&case.actors[waker].wait, Wait::Read { target, .. } if Some(target.as_str()) == mine);
+        if others
+            .iter()
+            .any(|waker| reads(*waker) || !case.actors[*waker].stands())
+            || (others.is_empty() && !edge.outside)
+        {
+            continue;
+        }
+        if scene.must_matter(&[index]).is_err() {
+            continue;
+        }
+        let summary = match others.first() {
+            Some(reader) => format!(
+                "{} waits{} for room in a full pipe; {} should read it but {}{}.",
+                words::who(case, index),
+                words::at_actor(case, index),
+                words::who(case, *reader),
+                words::call(case.actors[*reader].process),
+                words::at_actor(case, *reader),
+            ),
+            None => format!(
+                "{} waits{} for room in a full pipe, and who should read it is not of the task.",
+                words::who(case, index),
+                words::at_actor(case, index),
+            ),
+        };
+        let culprit = others.first().copied().unwrap_or(index);
+        let victims = scene.victims(&[culprit]);
+        let claim = scene
+            .claim(State::Hung, Cause::PipeFull)
+            .by(culprit)
+            .holding_up(&victims);
+        let reader = scene.standing(culprit);
+        return Ok(vec![
+            claim
+                .shown_by(edge.evidence.clone())
+                .shown_by(scene.standing(index))
+                .shown_by(reader)
+                .say(summary),
+        ]);
+    }
+    Err("nobody waits for room in a pipe".to_owned())
+}

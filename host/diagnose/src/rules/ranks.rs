@@ -1,0 +1,334 @@
+//! Ranks: one is gone, or is behind the others.
+
+use super::Rule;
+use crate::case::{Fate, thread_index};
+use crate::graph::EdgeKind;
+use crate::group::{Group, Order};
+use crate::motion::Motion;
+use crate::python::{self, Wants};
+use crate::scene::{Scene, Stall};
+use crate::verdict::{Cause, Evidence, State, Verdict};
+use crate::wait::Wait;
+use crate::words;
+
+pub(super) const DEAD: Rule = Rule {
+    name: "rank-dead",
+    needs: "which ranks there were and are, and that the others stand still",
+    proves: "a rank has ended while the others of its group wait in a meeting",
+    refuted_by: "the others get on without it",
+    holds: dead,
+};
+
+pub(super) const BEHIND: Rule = Rule {
+    name: "rank-behind",
+    needs: "ranks, their stacks or waits, and their step clock, over three intervals",
+    proves: "the others of the group wait, and these are less far or not in the meeting",
+    refuted_by: "a rank of the group gets on",
+    holds: behind,
+};
+
+pub(super) const LOOP: Rule = Rule {
+    name: "busy-loop",
+    needs: "processes that wait for memory they share with one that uses a processor",
+    proves: "those that share a lock or barrier have waited for three intervals for the only ones that do not wait for it, which turn at one line",
+    refuted_by: "one of them gets on",
+    holds: busy,
+};
+
+fn dead(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
+    let case = &scene.case;
+    let mut verdicts = Vec::new();
+    for group in scene
+        .groups
+        .iter()
+        .filter(|group| group.is_stalled && !group.dead.is_empty())
+    {
+        let victims: Vec<usize> = group
+            .ranks
+            .iter()
+            .copied()
+            .filter(|rank| !group.dead.contains(rank))
+            .collect();
+        // The first to go is the cause, the others may have followed.
+        let first = group
+            .dead
+            .iter()
+            .copied()
+            .min_by_key(|rank| (case.actors[*rank].snapshot, case.actors[*rank].rank));
+        let (Some(culprit), Some(victim)) = (first, victims.first()) else {
+            continue;
+        };
+        let summary = format!(
+            "{} {}; {} wait for it{}.",
+            words::many(case, &group.dead),
+            words::ended(case, culprit),
+            words::many(case, &victims),
+            words::meeting(case, *victim),
+        );
+        let claim = scene
+            .claim(State::Hung, Cause::RankDead)
+            .by(culprit)
+            .holding_up(&victims);
+        let ended = ["identity", "state", "proc/exit_signal", "proc/exit_code"];
+        let ended = ended.iter().filter_map(|key| case.cite(culprit, key));
+        let claim = claim.shown_by(ended).shown_by(scene.standing(*victim));
+        verdicts.push(claim.say(summary));
+    }
+    if verdicts.is_empty() {
+        return Err("no rank has ended while others of its group wait".to_owned());
+    }
+    Ok(verdicts)
+}
+
+fn behind(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
+    if scene.groups.is_empty() {
+        return Err("there are no ranks".to_owned());
+    }
+    let stalled = scene.groups.iter().filter(|group| group.is_stalled);
+    let found: Vec<Verdict> = stalled
+        .filter(|group| !group.behind.is_empty())
+        .map(|group| one(scene, group))
+        .collect();
+    if found.is_empty() {
+        let reason = match scene.stall {
+            Stall::Stands => "no rank is behind the others",
+            _ => "no group of ranks stands still",
+        };
+        return Err(reason.to_owned());
+    }
+    Ok(found)
+}
+
+fn one(scene: &Scene<'_>, group: &Group) -> Verdict {
+    let case = &scene.case;
+    let culprit = group.behind[0];
+    let victims: Vec<usize> = group
+        .ranks
+        .iter()
+        .copied()
+        .filter(|rank| case.actors[*rank].fate == Fate::Alive && !group.behind.contains(rank))
+        .collect();
+    let (thread, deeper, mut evidence) = root(scene, culprit);
+    let blamed = case.culprit(culprit, thread);
+    let verb = if group.behind.len() == 1 { "is" } else { "are" };
+    let waiting = victims.first().map_or_else(String::new, |victim| {
+        let verb = if victims.len() == 1 { "waits" } else { "wait" };
+        format!(
+            "; {} {verb}{}",
+            words::many(case, &victims),
+            words::meeting(case, *victim)
+        )
+    });
+    let summary = format!(
+        "{} {verb} behind: {}{}{deeper}{waiting}.",
+        words::many(case, &group.behind),
+        doing(scene, culprit),
+        words::at(&blamed),
+    );
+    if group.order == Some(Order::Step) {
+        for rank in [culprit, victims[0]] {
+            let steps = case.actors[rank].process.steps.len();
+            evidence.extend(
+                steps
+                    .checked_sub(1)
+                    .and_then(|last| case.cite(rank, &format!("steps/{last}/value"))),
+            );
+        }
+    }
+    let seen = victims
+        .iter()
+        .take(4)
+        .flat_map(|victim| scene.standing(*victim));
+    let claim = scene
+        .claim(State::Hung, Cause::RankBehind)
+        .by_thread(culprit, thread);
+    claim
+        .holding_up(&victims)
+        .shown_by(evidence)
+        .shown_by(seen)
+        .say(summary)
+}
+
+fn doing(scene: &Scene<'_>, actor: usize) -> String {
+    let it = &scene.case.actors[actor];
+    if it.motion() == Motion::Spins {
+        return "it uses a processor and turns".to_owned();
+    }
+    match &it.wait {
+        Wait::OpenFifo { path } => format!(
+            "it waits for somebody to open {} at the other end",
+            words::safe(path)
+        ),
+        Wait::Connect { .. } => "its connection is not answered".to_owned(),
+        Wait::Sleep => "it sleeps and looks again".to_owned(),
+        Wait::Running => "it runs".to_owned(),
+        _ => format!("it {}", words::call(it.process)),
+    }
+}
+
+/// What a rank that is behind waits for itself: a thread of its own, or one of its workers. The thread to blame, more words,
+/// and what shows it.
+fn root(scene: &Scene<'_>, culprit: usize) -> (Option<i32>, String, Vec<Evidence>) {
+    let case = &scene.case;
+    let it = &case.actors[culprit];
+    let evidence = scene.standing(culprit);
+    if let Some(tid) = inner_thread(scene, culprit) {
+        let index = thread_index(it.process, tid);
+        let more =
+            index.and_then(|index| case.cite(culprit, &format!("proc/threads/{index}/call")));
+        let name =
+            crate::case::trace_of(it.process, tid).and_then(|trace| trace.thread_name.clone());
+        let words = format!(
+            ", for its thread {tid}{}",
+            name.map_or_else(String::new, |name| format!(" ({})", words::safe(&name)))
+        );
+        return (Some(tid), words, evidence.into_iter().chain(more).collect());
+    }
+    let children = it.children.iter().copied();
+    let dead = children.clone().find(|child| {
+        let child = &case.actors[*child];
+        child.fate != Fate::Alive && child.process.proc.exit_signal.is_some()
+    });
+    if let Some(dead) = dead {
+        let words = format!(
+            ", and its process {} {}",
+            case.actors[dead].process.pid,
+            words::ended(case, dead)
+        );
+        let more = ["state", "proc/exit_signal"]
+            .iter()
+            .filter_map(|key| case.cite(dead, key));
+        return (None, words, evidence.into_iter().chain(more).collect());
+    }
+    let mut alive = children
+        .filter(|child| case.actors[*child].fate == Fate::Alive && case.actors[*child].stands());
+    let waits_for_child = matches!(
+        it.wait,
+        Wait::Read { .. } | Wait::Poll { .. } | Wait::Child { .. } | Wait::Futex { .. }
+    );
+    if waits_for_child && let Some(child) = alive.find(|child| !works_for(scene, *child, culprit)) {
+        let words = format!(
+            ", for its process {}, which {}{}",
+            case.actors[child].process.pid,
+            words::call(case.actors[child].process),
+            words::at_actor(case, child)
+        );
+        let more = scene.standing(child);
+        return (None, words, evidence.into_iter().chain(more).collect());
+    }
+    (None, String::new(), evidence)
+}
+
+/// Whether a worker waits for its rank: to be given work, or to be rid of its results.
+fn works_for(scene: &Scene<'_>, child: usize, rank: usize) -> bool {
+    let edge = scene.graph.edge(child);
+    edge.is_some_and(|edge| {
+        matches!(
+            edge.kind,
+            EdgeKind::PipeRead | EdgeKind::SocketRead | EdgeKind::Shared | EdgeKind::PipeWrite
+        ) && (edge.wakers.contains(&rank) || edge.wakers.iter().all(|waker| *waker == child))
+    })
+}
+
+/// The thread that the main thread of a process waits for: a Python thread of the job's own code, where the main thread waits
+/// for a notice or for a thread to end.
+fn inner_thread(scene: &Scene<'_>, actor: usize) -> Option<i32> {
+    let process = scene.case.actors[actor].process;
+    let Wait::Futex {
+        is_private: true, ..
+    } = scene.case.actors[actor].wait
+    else {
+        return None;
+    };
+    let main = python::main_trace(process)?;
+    if !matches!(python::wants(&main.frames)?, Wants::Notice | Wants::Thread) {
+        return None;
+    }
+    let traces = process.pyspy.iter().flat_map(|stacks| &stacks.traces);
+    let others = traces.filter(|trace| trace.os_thread_id != main.os_thread_id);
+    let own = others.filter(|trace| {
+        let frame = python::telling_frame(&trace.frames);
+        frame.is_some_and(|frame| !python::is_standard_library(frame))
+    });
+    let mut own = own.filter_map(|trace| i32::try_from(trace.os_thread_id?).ok());
+    own.next()
+}
+
+fn busy(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
+    let Stall::Spins(_) = scene.stall else {
+        return Err(match scene.stall {
+            Stall::Spins(_) | Stall::Stands => "no process uses a processor at one line".to_owned(),
+            _ => scene.must_stand().err().unwrap_or_default(),
+        });
+    };
+    let case = &scene.case;
+    let spinning: Vec<usize> = case
+        .alive()
+        .filter(|(_, it)| it.motion() == Motion::Spins)
+        .map(|(index, _)| index)
+        .collect();
+    let waits = |actor: usize| {
+        let it = &case.actors[actor];
+        let edge = scene
+            .graph
+            .edge(actor)
+            .filter(|edge| edge.kind == EdgeKind::Shared);
+        !it.main_ran()
+            && case.node_of(actor).is_patient()
+            && edge.is_some_and(|edge| {
+                // All that could wake it turn, or wait for those that wait.
+                edge.wakers.iter().any(|waker| spinning.contains(waker))
+                    && edge.wakers.iter().all(|waker| {
+                        spinning.contains(waker)
+                            || matches!(case.actors[*waker].wait, Wait::Child { .. })
+                    })
+            })
+    };
+    let victims: Vec<usize> = case
+        .alive()
+        .map(|(index, _)| index)
+        .filter(|it| waits(*it))
+        .collect();
+    let Some(first) = victims.first() else {
+        return Err(
+            "nobody waits for memory that is shared with one that uses a processor".to_owned(),
+        );
+    };
+    let wakers = scene
+        .graph
+        .edge(*first)
+        .map(|edge| edge.wakers.clone())
+        .unwrap_or_default();
+    let guilty: Vec<usize> = spinning
+        .into_iter()
+        .filter(|it| wakers.contains(it))
+        .collect();
+    let culprit = guilty[0];
+    let summary = format!(
+        "{} uses a processor and turns{} without getting on; {} wait for it{}.",
+        words::who(case, culprit),
+        words::at_actor(case, culprit),
+        words::many(case, &victims),
+        words::meeting(case, *first),
+    );
+    let mut evidence: Vec<Evidence> = ["proc/utime_ticks", "pyspy/traces/0/frames/0/line"]
+        .iter()
+        .filter_map(|key| case.cite(culprit, key))
+        .collect();
+    evidence.extend(
+        scene
+            .graph
+            .edge(*first)
+            .into_iter()
+            .flat_map(|edge| edge.evidence.clone()),
+    );
+    let seen = victims
+        .iter()
+        .take(4)
+        .flat_map(|victim| scene.standing(*victim));
+    let claim = scene
+        .claim(State::Hung, Cause::BusyLoop)
+        .by(culprit)
+        .holding_up(&victims);
+    Ok(vec![claim.shown_by(evidence).shown_by(seen).say(summary)])
+}

@@ -1,0 +1,251 @@
+//! Waits that lead to somebody: a file lock, a peer, a child.
+
+use super::Rule;
+use crate::case::Fate;
+use crate::graph::EdgeKind;
+use crate::motion::Motion;
+use crate::scene::Scene;
+use crate::verdict::{Cause, Evidence, State, Verdict};
+use crate::wait::Wait;
+use crate::words;
+
+pub(super) const FILE_LOCK: Rule = Rule {
+    name: "file-lock",
+    needs: "who waits for which file lock and who holds it, over three intervals",
+    proves: "a process has waited for a lock on a file all the time, and its holder does not get on",
+    refuted_by: "the holder gets on",
+    holds: file_lock,
+};
+
+pub(super) const PEER: Rule = Rule {
+    name: "waiting-for-peer",
+    needs: "who waits for a connection, an answer over one, or the other end of a FIFO, over three intervals",
+    proves: "a process has waited for a peer all the time, and the task stands still",
+    refuted_by: "data came in between, or the task gets on",
+    holds: peer,
+};
+
+pub(super) const CHILD: Rule = Rule {
+    name: "waiting-for-child",
+    needs: "who waits for a child, and what the child does, over three intervals",
+    proves: "a process has waited for a child all the time, and the child neither runs nor waits for a time",
+    refuted_by: "the child runs",
+    holds: child,
+};
+
+/// Whether it has not run for the whole window. A rank waits for the others in each step: that alone is nothing.
+fn stands(scene: &Scene<'_>, actor: usize) -> bool {
+    let of_step = |actor: usize| {
+        scene
+            .groups
+            .iter()
+            .any(|group| !group.is_stalled && group.waiting.contains(&actor))
+    };
+    !scene.case.actors[actor].main_ran()
+        && scene.case.node_of(actor).is_patient()
+        && !of_step(actor)
+}
+
+fn file_lock(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
+    let case = &scene.case;
+    let is_waiting = |index: &usize| {
+        let edge = scene.graph.edge(*index);
+        let by_edge = edge.is_some_and(|edge| edge.kind == EdgeKind::FileLock);
+        stands(scene, *index) && (by_edge || case.actors[*index].wait == Wait::FileLock)
+    };
+    let waiting: Vec<usize> = case
+        .alive()
+        .map(|(index, _)| index)
+        .filter(is_waiting)
+        .collect();
+    let Some(&first) = waiting.first() else {
+        return Err("nobody has waited for a file lock all the time".to_owned());
+    };
+    scene.must_matter(&waiting)?;
+    let edge = scene.graph.edge(first);
+    let holder = edge.and_then(|edge| {
+        edge.wakers
+            .iter()
+            .copied()
+            .find(|waker| !waiting.contains(waker))
+    });
+    let culprit = holder.unwrap_or(first);
+    let summary = match holder {
+        Some(holder) => format!(
+            "{} holds a file lock{} that {} wait{} for.",
+            words::who(case, holder),
+            words::at_actor(case, holder),
+            words::many(case, &waiting),
+            if waiting.len() == 1 { "s" } else { "" },
+        ),
+        None => format!(
+            "{} waits{} for a file lock that no process of the task holds.",
+            words::who(case, first),
+            words::at_actor(case, first),
+        ),
+    };
+    let evidence: Vec<Evidence> = edge
+        .into_iter()
+        .flat_map(|edge| edge.evidence.clone())
+        .collect();
+    let victims: Vec<usize> = waiting
+        .iter()
+        .copied()
+        .filter(|it| *it != culprit)
+        .collect();
+    let claim = scene
+        .claim(State::Hung, Cause::FileLock)
+        .by(culprit)
+        .holding_up(&victims);
+    let standing = scene.standing(first);
+    Ok(vec![
+        claim
+            .shown_by(evidence)
+            .shown_by(standing)
+            .shown_by(scene.standing(culprit))
+            .say(summary),
+    ])
+}
+
+fn peer(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
+    let case = &scene.case;
+    let waits = |index: usize| {
+        let edge = scene.graph.edge(index);
+        let by_edge = edge.is_some_and(|edge| {
+            matches!(
+                edge.kind,
+                EdgeKind::SocketRead | EdgeKind::Connect | EdgeKind::SocketWrite
+            )
+        });
+        let by_fifo = matches!(case.actors[index].wait, Wait::OpenFifo { .. });
+        let from_pipe =
+            edge.is_some_and(|edge| edge.kind == EdgeKind::PipeRead && !edge.wakers.is_empty());
+        stands(scene, index) && (by_edge || by_fifo || from_pipe)
+    };
+    let waiting: Vec<usize> = case
+        .alive()
+        .map(|(index, _)| index)
+        .filter(|it| waits(*it))
+        .collect();
+    let Some(&first) = waiting.first() else {
+        return Err("nobody has waited for a peer all the time".to_owned());
+    };
+    scene.must_matter(&waiting)?;
+    // Along the chain to one that does not wait for a peer of the task.
+    let mut culprit = first;
+    let mut seen = vec![first];
+    while let Some(next) = scene
+        .graph
+        .edge(culprit)
+        .and_then(|edge| match edge.wakers.as_slice() {
+            [next] if !seen.contains(next) => Some(*next),
+            _ => None,
+        })
+    {
+        seen.push(next);
+        culprit = next;
+    }
+    let (by, what) = match &case.actors[first].wait {
+        Wait::OpenFifo { path } => (
+            first,
+            format!(
+                "for somebody to open the other end of {}",
+                words::safe(path)
+            ),
+        ),
+        Wait::Connect { .. } => (first, "for its connection to be accepted".to_owned()),
+        Wait::Write { .. } => (culprit, "for room in a connection".to_owned()),
+        _ => (culprit, "for an answer".to_owned()),
+    };
+    let whose = if by == first {
+        String::new()
+    } else {
+        format!(
+            " of {}, which {}{}",
+            words::who(case, by),
+            words::call(case.actors[by].process),
+            words::at_actor(case, by)
+        )
+    };
+    let summary = format!(
+        "{} waits{} {what}{whose}.",
+        words::who(case, first),
+        words::at_actor(case, first)
+    );
+    let mut evidence = scene.standing(first);
+    evidence.extend(
+        scene
+            .graph
+            .edge(first)
+            .into_iter()
+            .flat_map(|edge| edge.evidence.clone()),
+    );
+    let victims = scene.victims(&[by]);
+    let claim = scene
+        .claim(State::Hung, Cause::WaitingForPeer)
+        .by(by)
+        .holding_up(&victims);
+    Ok(vec![
+        claim
+            .shown_by(evidence)
+            .shown_by(scene.standing(by))
+            .say(summary),
+    ])
+}
+
+fn child(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
+    let case = &scene.case;
+    for (parent, _) in case.alive() {
+        let Some(edge) = scene
+            .graph
+            .edge(parent)
+            .filter(|edge| edge.kind == EdgeKind::Child)
+        else {
+            continue;
+        };
+        let living: Vec<usize> = edge
+            .wakers
+            .iter()
+            .copied()
+            .filter(|child| case.actors[*child].fate == Fate::Alive)
+            .collect();
+        let (true, [child]) = (stands(scene, parent), living.as_slice()) else {
+            continue;
+        };
+        let it = &case.actors[*child];
+        let by_design = matches!(
+            it.wait,
+            Wait::Sleep
+                | Wait::Running
+                | Wait::Child { .. }
+                | Wait::Accept { .. }
+                | Wait::Epoll { .. }
+                | Wait::Poll { is_timed: true, .. }
+        );
+        if by_design || it.motion() != Motion::Still {
+            continue;
+        }
+        scene.must_matter(&[*child])?;
+        let summary = format!(
+            "{} waits for the end of its child: {}, which {}{}.",
+            words::who(case, parent),
+            words::who(case, *child),
+            words::call(it.process),
+            words::at_actor(case, *child),
+        );
+        let victims = scene.victims(&[*child]);
+        let claim = scene
+            .claim(State::Hung, Cause::WaitingForChild)
+            .by(*child)
+            .holding_up(&victims);
+        let standing = scene.standing(*child);
+        return Ok(vec![
+            claim
+                .shown_by(edge.evidence.clone())
+                .shown_by(scene.standing(parent))
+                .shown_by(standing)
+                .say(summary),
+        ]);
+    }
+    Err("nobody waits for a child that stands still".to_owned())
+}

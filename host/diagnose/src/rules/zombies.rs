@@ -1,0 +1,92 @@
+//! Children have ended and their parent does not take notice.
+
+use std::collections::BTreeMap;
+
+use super::Rule;
+use crate::case::Fate;
+use crate::scene::Scene;
+use crate::verdict::{Cause, State, Verdict};
+use crate::wait::Wait;
+use crate::words;
+
+pub(super) const RULE: Rule = Rule {
+    name: "zombie-unreaped",
+    needs: "ended children that are still there over three intervals, and what their parent does",
+    proves: "a parent has not asked for the status of children that have ended, and gets nowhere",
+    refuted_by: "the parent waits for a child, or gets on",
+    holds,
+};
+
+fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
+    let case = &scene.case;
+    let mut parents: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (index, actor) in case.actors.iter().enumerate() {
+        if actor.fate != Fate::Zombie || !is_old(scene, index) {
+            continue;
+        }
+        if let Some(parent) = actor
+            .parent
+            .filter(|parent| case.actors[*parent].fate == Fate::Alive)
+        {
+            parents.entry(parent).or_default().push(index);
+        }
+    }
+    parents.retain(|parent, _| {
+        !matches!(
+            case.actors[*parent].wait,
+            Wait::Child { .. } | Wait::Stopped | Wait::Storage
+        )
+    });
+    let most = parents
+        .iter()
+        .max_by_key(|(parent, zombies)| (zombies.len(), std::cmp::Reverse(**parent)));
+    let Some((&culprit, zombies)) = most else {
+        return Err("no parent leaves ended children unasked".to_owned());
+    };
+    scene.must_stand()?;
+    let failed = zombies.iter().filter(|zombie| {
+        let proc = &case.actors[**zombie].process.proc;
+        proc.exit_signal.is_some() || proc.exit_code.is_some_and(|code| code != 0)
+    });
+    let failed = match failed.count() {
+        0 => String::new(),
+        count => format!(", {count} of them badly"),
+    };
+    let summary = format!(
+        "{} has {} that ended{failed} ({}), takes no notice, and waits{}.",
+        words::who(case, culprit),
+        match zombies.len() {
+            1 => "a child".to_owned(),
+            count => format!("{count} children"),
+        },
+        words::ended(case, zombies[0]),
+        words::at_actor(case, culprit),
+    );
+    let keys = ["state", "ppid", "proc/exit_code", "proc/exit_signal"];
+    let evidence = zombies
+        .iter()
+        .take(3)
+        .flat_map(|zombie| keys.iter().filter_map(|key| case.cite(*zombie, key)));
+    let victims = scene.victims(&[culprit]);
+    let claim = scene
+        .claim(State::Hung, Cause::ZombieUnreaped)
+        .by(culprit)
+        .holding_up(&victims);
+    Ok(vec![
+        claim
+            .shown_by(evidence.collect::<Vec<_>>())
+            .shown_by(scene.standing(culprit))
+            .say(summary),
+    ])
+}
+
+/// Whether it had ended in every snapshot of the window.
+fn is_old(scene: &Scene<'_>, zombie: usize) -> bool {
+    let node = scene.case.node_of(zombie);
+    let identity = scene.case.actors[zombie].process.identity;
+    node.is_patient()
+        && node.window.iter().all(|position| {
+            let mut processes = node.snapshots[*position].processes.iter();
+            processes.any(|process| process.identity == identity && process.state == 'Z')
+        })
+}

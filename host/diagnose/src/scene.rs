@@ -1,0 +1,187 @@
+//! What every rule looks at: the case, who waits for whom, the groups of ranks, and whether anything gets on.
+
+use std::collections::HashSet;
+
+use crate::case::{Case, Fate};
+use crate::graph::Graph;
+use crate::group::{self, Group};
+use crate::motion::Motion;
+use crate::verdict::Evidence;
+
+pub(crate) struct Scene<'a> {
+    pub(crate) case: Case<'a>,
+    pub(crate) graph: Graph,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) stall: Stall,
+}
+
+/// Whether the task gets on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stall {
+    /// This process does.
+    Moves(usize),
+    /// This one uses a processor and is where it was; none gets on.
+    Spins(usize),
+    /// None does.
+    Stands,
+    /// Too little was seen.
+    Short,
+    /// No process of it is left.
+    Ended,
+}
+
+impl<'a> Scene<'a> {
+    pub(crate) fn new(case: Case<'a>) -> Self {
+        let graph = Graph::new(&case);
+        let groups = group::groups(&case, &graph);
+        let stall = stall(&case, &groups);
+        Self {
+            case,
+            graph,
+            groups,
+            stall,
+        }
+    }
+
+    /// Says why nothing is established where the task does not stand still.
+    pub(crate) fn must_stand(&self) -> Result<(), String> {
+        match self.stall {
+            Stall::Stands => Ok(()),
+            other => Err(self.why_not(other)),
+        }
+    }
+
+    /// The same, where a process may turn in a loop.
+    pub(crate) fn must_not_move(&self) -> Result<(), String> {
+        match self.stall {
+            Stall::Stands | Stall::Spins(_) => Ok(()),
+            other => Err(self.why_not(other)),
+        }
+    }
+
+    /// The same for a fault of these processes that is proved by itself: where others get on, the main process of the task
+    /// must wait for them.
+    pub(crate) fn must_matter(&self, actors: &[usize]) -> Result<(), String> {
+        let waiting = self.graph.waiting_for(&self.case, actors);
+        let is_concerned = |actor: usize| actors.contains(&actor) || waiting.contains(&actor);
+        let is_root = |actor: usize| {
+            let node = self.case.node_of(actor);
+            let root = node.newest().scope.as_ref().map(|scope| scope.root);
+            root == Some(self.case.actors[actor].process.identity)
+        };
+        let mut alive = self.case.alive();
+        let root_waits =
+            alive.any(|(actor, it)| is_concerned(actor) && is_root(actor) && it.is_still_for(1));
+        let mut others = self.case.alive().filter(|(actor, _)| !is_concerned(*actor));
+        let moving =
+            others.find(|(_, it)| matches!(it.motion(), Motion::Advances(_) | Motion::Spins));
+        match moving {
+            Some((actor, _)) if !root_waits => Err(self.why_not(Stall::Moves(actor))),
+            _ => Ok(()),
+        }
+    }
+
+    fn why_not(&self, stall: Stall) -> String {
+        let pid = |actor: usize| self.case.actors[actor].process.pid;
+        match stall {
+            Stall::Moves(actor) => format!("process {} gets on", pid(actor)),
+            Stall::Spins(actor) => format!("process {} uses a processor", pid(actor)),
+            Stall::Stands => "nothing gets on".to_owned(),
+            Stall::Short => "too few snapshots to say that nothing moves".to_owned(),
+            Stall::Ended => "no process is left".to_owned(),
+        }
+    }
+
+    /// What shows that the main thread of a process does not move: where it is and since when.
+    pub(crate) fn standing(&self, actor: usize) -> Vec<Evidence> {
+        let process = self.case.actors[actor].process;
+        let mut evidence: Vec<Evidence> = self.case.cite(actor, "state").into_iter().collect();
+        if let Some(thread) = crate::case::thread_index(process, process.pid) {
+            for key in ["unchanged_since", "wchan"] {
+                let path = format!("proc/threads/{thread}/{key}");
+                evidence.extend(self.case.cite(actor, &path));
+            }
+        }
+        evidence
+    }
+
+    /// All living processes that do nothing else than wait for one of `roots`, by edges and by groups of ranks.
+    pub(crate) fn victims(&self, roots: &[usize]) -> Vec<usize> {
+        let mut victims = self.graph.waiting_for(&self.case, roots);
+        for group in self.groups.iter().filter(|group| group.is_stalled) {
+            if group.ranks.iter().any(|rank| self.belongs(roots, *rank)) {
+                let others = group.ranks.iter().copied();
+                victims.extend(others.filter(|rank| {
+                    self.case.actors[*rank].fate == Fate::Alive && !self.belongs(roots, *rank)
+                }));
+                // Of a task with ranks, the ranks are what matters.
+                victims.retain(|victim| group.ranks.contains(victim));
+            }
+        }
+        victims.sort_unstable();
+        victims.dedup();
+        victims.retain(|victim| !roots.contains(victim));
+        victims
+    }
+
+    /// Whether one of `roots` is this rank or works for it.
+    fn belongs(&self, roots: &[usize], rank: usize) -> bool {
+        roots.contains(&rank)
+            || self
+                .case
+                .descendants(rank)
+                .iter()
+                .any(|child| roots.contains(child))
+    }
+}
+
+fn stall(case: &Case<'_>, groups: &[Group]) -> Stall {
+    let mut spins = None;
+    let alive: Vec<usize> = case.alive().map(|(index, _)| index).collect();
+    if alive.is_empty() {
+        return Stall::Ended;
+    }
+    let living = |group: &&Group| group.ranks.iter().any(|rank| alive.contains(rank));
+    let groups: Vec<&Group> = groups.iter().filter(living).collect();
+    if groups.iter().any(|group| group.is_stalled) {
+        return Stall::Stands;
+    }
+    // Of a task with ranks, what the ranks and their workers do is what matters.
+    let ranks = groups.iter().flat_map(|group| &group.ranks).copied();
+    let mut concerned: HashSet<usize> = ranks.clone().collect();
+    concerned.extend(ranks.flat_map(|rank| case.descendants(rank)));
+    let of_ranks = |actor: &usize| concerned.is_empty() || concerned.contains(actor);
+    for actor in alive.iter().copied().filter(of_ranks) {
+        match case.actors[actor].motion() {
+            Motion::Advances(_) => return Stall::Moves(actor),
+            Motion::Spins => spins = spins.or(Some(actor)),
+            Motion::Unknown
+                if case.node_of(actor).is_patient() && case.actors[actor].process.state != 'D' =>
+            {
+                // One that has only begun.
+                if case.node_of(actor).window.len() > 1 && is_new(case, actor) {
+                    return Stall::Moves(actor);
+                }
+            }
+            Motion::Unknown | Motion::Still | Motion::Idle => {}
+        }
+    }
+    if let Some(actor) = spins {
+        return Stall::Spins(actor);
+    }
+    if !alive.iter().all(|actor| case.node_of(*actor).is_patient()) {
+        return Stall::Short;
+    }
+    Stall::Stands
+}
+
+/// Whether a process began within the window.
+fn is_new(case: &Case<'_>, actor: usize) -> bool {
+    let node = case.node_of(actor);
+    let first = node.snapshots[node.window[0]];
+    let identity = case.actors[actor].process.identity;
+    first
+        .processes
+        .iter()
+        .all(|process| process.identity != identity)
+}

@@ -1,0 +1,173 @@
+//! What a thread waits for, from its system call, where the kernel has it, and its Python stack.
+
+use model::{CallTimeout, Process, SystemCall, Thread};
+
+use crate::case::main_thread;
+
+/// What a thread waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// It runs, or could.
+    Running,
+    /// It waits, and what for is not known.
+    Unknown,
+    /// Stopped by a signal or a debugger.
+    Stopped,
+    /// In the kernel where no signal reaches it, or in a file system's own wait.
+    Storage,
+    /// For a time.
+    Sleep,
+    /// For a word of memory.
+    Futex {
+        address: String,
+        is_timed: bool,
+        is_private: bool,
+    },
+    /// For something to read.
+    Read { target: String, fd: i32 },
+    /// For room to write.
+    Write { target: String, fd: i32 },
+    /// For any of several descriptors.
+    Poll { fds: Vec<i32>, is_timed: bool },
+    /// For events of descriptors that it registered.
+    Epoll { is_timed: bool },
+    /// For a connection that it asked for.
+    Connect { target: String },
+    /// For somebody who connects.
+    Accept { target: String },
+    /// For somebody at the other end of a FIFO.
+    OpenFifo { path: String },
+    /// For a lock on a file.
+    FileLock,
+    /// For a child: its PID; -1 for any, and others as in waitpid(2).
+    Child { pid: i32 },
+    /// For a signal.
+    Signal,
+}
+
+/// Returns what the main thread of a process waits for.
+pub(crate) fn of_main(process: &Process) -> Wait {
+    match process.state {
+        'T' | 't' => return Wait::Stopped,
+        'Z' | 'X' => return Wait::Unknown,
+        _ => {}
+    }
+    main_thread(process).map_or(Wait::Unknown, of)
+}
+
+/// Returns what a thread waits for.
+pub(crate) fn of(thread: &Thread) -> Wait {
+    match thread.state {
+        Some('T' | 't') => return Wait::Stopped,
+        Some('R') => return Wait::Running,
+        _ => {}
+    }
+    if is_storage(thread) {
+        return Wait::Storage;
+    }
+    thread
+        .call
+        .as_ref()
+        .map_or(Wait::Unknown, |call| of_call(call, thread))
+}
+
+/// Kernel functions that wait for a file system or a disk, by how their names begin: FUSE (`fs/fuse/dev.c`), NFS and its RPC
+/// (`net/sunrpc/sched.c`), SMB (`fs/smb/client/transport.c`), Ceph, Lustre, and pages and blocks of the kernel's own.
+const STORAGE: [&str; 22] = [
+    "request_wait_answer",
+    "fuse_",
+    "__fuse_",
+    "nfs_",
+    "nfs4_",
+    "rpc_wait",
+    "__rpc_",
+    "rpc_",
+    "cifs_",
+    "smb2_",
+    "wait_for_response",
+    "ceph_",
+    "ll_",
+    "cl_sync_io_wait",
+    "ptlrpc_",
+    "folio_wait",
+    "wait_on_page",
+    "io_schedule",
+    "blk_",
+    "jbd2_",
+    "autofs_",
+    "p9_client_rpc",
+];
+
+fn is_storage(thread: &Thread) -> bool {
+    let named = |function: &str| STORAGE.iter().any(|start| function.starts_with(start));
+    let waits = thread.wchan.as_deref().is_some_and(named);
+    // Without the name, the kernel stack tells; a D state alone is also that of vfork and of a coredump.
+    let in_stack = || {
+        let mut lines = thread.kernel_stack.iter();
+        lines.any(|line| named(line.split_whitespace().last().unwrap_or_default()))
+    };
+    waits || (thread.state == Some('D') && in_stack())
+}
+
+fn of_call(call: &SystemCall, thread: &Thread) -> Wait {
+    let target = || call.fd_target.clone().unwrap_or_default();
+    let fd = call.fd.unwrap_or(-1);
+    let is_timed = call.timeout == Some(CallTimeout::Set);
+    match call.name.as_str() {
+        "nanosleep" | "clock_nanosleep" => Wait::Sleep,
+        "futex" | "futex_wait" | "futex_waitv" => Wait::Futex {
+            address: call.address.clone().unwrap_or_default(),
+            is_timed,
+            is_private: call
+                .operation
+                .as_deref()
+                .is_some_and(|it| it.contains("PRIVATE")),
+        },
+        "read" | "readv" | "pread64" | "recvfrom" | "recvmsg" | "recvmmsg" | "recv" => Wait::Read {
+            target: target(),
+            fd,
+        },
+        "write" | "writev" | "pwrite64" | "sendto" | "sendmsg" | "sendmmsg" | "send" => {
+            Wait::Write {
+                target: target(),
+                fd,
+            }
+        }
+        "poll" | "ppoll" | "select" | "pselect6" | "_newselect" => {
+            if call.fds.is_empty() && is_timed {
+                Wait::Sleep
+            } else {
+                Wait::Poll {
+                    fds: call.fds.clone(),
+                    is_timed,
+                }
+            }
+        }
+        "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => Wait::Epoll { is_timed },
+        "connect" => Wait::Connect { target: target() },
+        "accept" | "accept4" => Wait::Accept { target: target() },
+        "open" | "openat" | "openat2" => {
+            let waits_for_partner = thread.wchan.as_deref().is_some_and(|it| {
+                it.starts_with("wait_for_partner") || it.starts_with("fifo_open")
+            });
+            match &call.path {
+                Some(path) if waits_for_partner => Wait::OpenFifo { path: path.clone() },
+                _ => Wait::Unknown,
+            }
+        }
+        "flock" => Wait::FileLock,
+        "fcntl" | "fcntl64"
+            if call
+                .operation
+                .as_deref()
+                .is_some_and(|it| it.contains("SETLKW")) =>
+        {
+            Wait::FileLock
+        }
+        "wait4" | "waitid" | "waitpid" => Wait::Child {
+            pid: call.waits_for.unwrap_or(-1),
+        },
+        "pause" | "rt_sigsuspend" | "rt_sigtimedwait" | "sigsuspend" => Wait::Signal,
+        _ => Wait::Unknown,
+    }
+}

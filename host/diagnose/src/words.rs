@@ -1,0 +1,135 @@
+//! Who and where, in the words of a sentence.
+
+use model::Process;
+
+use crate::case::{Case, Fate, main_thread, trace_of};
+use crate::python;
+use crate::ranges::ranges;
+use crate::verdict::Culprit;
+
+/// `rank 2`, with the node where there are several; else `process 4711 (train.py)`.
+pub(crate) fn who(case: &Case<'_>, actor: usize) -> String {
+    let it = &case.actors[actor];
+    let node = if case.nodes.len() > 1 {
+        format!(" on {}", safe(&case.nodes[it.node].newest().task.node))
+    } else {
+        String::new()
+    };
+    match it.rank {
+        Some(rank) if it.is_rank => format!("rank {rank}{node}"),
+        Some(rank) => format!("process {} of rank {rank}{node}", it.process.pid),
+        None => format!("process {}{}{node}", it.process.pid, program(it.process)),
+    }
+}
+
+/// The script or program of a process, in brackets.
+fn program(process: &Process) -> String {
+    let name = |text: &str| safe(text.rsplit('/').next().unwrap_or(text));
+    let script = process
+        .cmdline
+        .iter()
+        .skip(1)
+        .find(|argument| argument.ends_with(".py"));
+    match script.or(process.cmdline.first()) {
+        Some(text) if !text.is_empty() => format!(" ({})", name(text)),
+        _ => String::new(),
+    }
+}
+
+/// `ranks 0-2,5`, else `3 processes`; nothing for nobody.
+pub(crate) fn many(case: &Case<'_>, actors: &[usize]) -> String {
+    let ranks: Option<Vec<u64>> = actors
+        .iter()
+        .map(|actor| {
+            case.actors[*actor]
+                .rank
+                .filter(|_| case.actors[*actor].is_rank)
+        })
+        .collect();
+    match (ranks, actors) {
+        (_, []) => String::new(),
+        (Some(ranks), [_]) => format!("rank {}", ranges(ranks)),
+        (Some(ranks), _) => format!("ranks {}", ranges(ranks)),
+        (None, [one]) => who(case, *one),
+        (None, _) => format!("{} processes", actors.len()),
+    }
+}
+
+/// Where a culprit is: ` in load_batch (data.py:13)`.
+pub(crate) fn at(culprit: &Culprit) -> String {
+    culprit.frame.as_ref().map_or_else(String::new, |frame| {
+        let file = frame.file.rsplit('/').next().unwrap_or(&frame.file);
+        format!(
+            " in {} ({}:{})",
+            safe(&frame.function),
+            safe(file),
+            frame.line
+        )
+    })
+}
+
+/// Where the main thread of an actor is.
+pub(crate) fn at_actor(case: &Case<'_>, actor: usize) -> String {
+    at(&case.culprit(actor, None))
+}
+
+/// What the others wait in: the name of the function, or nothing.
+pub(crate) fn meeting(case: &Case<'_>, actor: usize) -> String {
+    let process = case.actors[actor].process;
+    let trace = trace_of(process, process.pid);
+    let frames = trace.map_or(&[][..], |trace| trace.frames.as_slice());
+    let frame = python::meeting(frames).map(|index| &frames[index]);
+    let frame = frame.or_else(|| python::telling_frame(frames));
+    frame.map_or_else(String::new, |frame| format!(" in {}", safe(&frame.name)))
+}
+
+/// `waits` with what the kernel calls it, where nothing better is known.
+pub(crate) fn call(process: &Process) -> String {
+    let call = main_thread(process).and_then(|thread| thread.call.as_ref());
+    call.map_or_else(
+        || "waits".to_owned(),
+        |call| format!("waits in {}", safe(&call.name)),
+    )
+}
+
+/// How a process ended, as far as it is known.
+pub(crate) fn ended(case: &Case<'_>, actor: usize) -> String {
+    let it = &case.actors[actor];
+    match (it.process.proc.exit_signal, it.process.proc.exit_code) {
+        (Some(signal), _) => format!("was ended by {}", signal_name(signal)),
+        (None, Some(code)) => format!("ended with status {code}"),
+        (None, None) if it.fate == Fate::Gone => "is gone".to_owned(),
+        (None, None) => "has ended".to_owned(),
+    }
+}
+
+/// The name of a signal (signal(7)).
+pub(crate) fn signal_name(signal: u8) -> String {
+    let name = match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        24 => "SIGXCPU",
+        25 => "SIGXFSZ",
+        31 => "SIGSYS",
+        _ => return format!("signal {signal}"),
+    };
+    name.to_owned()
+}
+
+/// Text of other people's processes without control characters.
+pub(crate) fn safe(text: &str) -> String {
+    text.chars()
+        .map(|it| if it.is_control() { '\u{fffd}' } else { it })
+        .take(200)
+        .collect()
+}

@@ -1,0 +1,360 @@
+//! Deadlocks, inherited locks, the interpreter lock, locks of files and locks of the dead.
+
+use taskscope_diagnose::{Cause, State};
+
+use crate::story::{
+    add_thread, ask, call, expect, futex, on, pids, polls, runs, semaphore, story, waits_for,
+};
+
+const COUNT: u32 = 6;
+const THREADING: &str = "join /usr/lib/python3.11/threading.py 1119";
+
+#[test]
+fn two_threads_that_want_two_locks_are_a_deadlock() {
+    let snapshots = story(COUNT, |_, shot| {
+        let process = shot.process(10, 1, &futex("0x1").at(&[THREADING, "main app.py 40"]));
+        add_thread(
+            process,
+            11,
+            &futex("0x2").named("a").at(&["update app.py 10"]),
+        );
+        add_thread(
+            process,
+            12,
+            &futex("0x3").named("b").at(&["publish app.py 20"]),
+        );
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::Deadlock, Some(10));
+    assert_eq!(verdict.culprit.unwrap().thread, Some(11));
+}
+
+#[test]
+fn a_background_thread_that_sleeps_does_not_hide_it() {
+    let snapshots = story(COUNT, |instant, shot| {
+        let process = shot.process(10, 1, &futex("0x2").at(&["update app.py 10"]));
+        add_thread(
+            process,
+            12,
+            &futex("0x3").named("b").at(&["publish app.py 20"]),
+        );
+        add_thread(
+            process,
+            13,
+            &polls(instant).named("heartbeat").at(&["beat app.py 90"]),
+        );
+    });
+    expect(&snapshots, State::Hung, Cause::Deadlock, Some(10));
+}
+
+#[test]
+fn one_that_takes_its_own_lock_twice_waits_for_ever() {
+    let snapshots = story(COUNT, |_, shot| {
+        shot.process(
+            10,
+            1,
+            &futex("0x2").at(&["reenter app.py 10", "main app.py 30"]),
+        );
+    });
+    expect(&snapshots, State::Hung, Cause::Deadlock, Some(10));
+}
+
+#[test]
+fn a_queue_that_nobody_fills_and_a_join_of_who_reads_it() {
+    let snapshots = story(COUNT, |_, shot| {
+        let process = shot.process(10, 1, &futex("0x1").at(&[THREADING, "main app.py 40"]));
+        let get = [
+            "wait /usr/lib/python3.11/threading.py 320",
+            "get /usr/lib/python3.11/queue.py 171",
+            "consume app.py 8",
+        ];
+        add_thread(process, 11, &futex("0x2").named("consumer").at(&get));
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::Deadlock, Some(10));
+    assert_eq!(verdict.culprit.unwrap().thread, Some(11));
+}
+
+#[test]
+fn processes_that_hold_a_file_lock_each_and_want_the_others() {
+    let snapshots = story(COUNT, |instant, shot| {
+        shot.process(10, 1, &polls(instant).at(&["main launch.py 3"]));
+        shot.process(20, 10, &call("flock").at(&["locked build.py 13"]));
+        shot.process(21, 10, &call("flock").at(&["locked build.py 13"]));
+        shot.lock("/w/index", 20, &[21]);
+        shot.lock("/w/cache", 21, &[20]);
+    });
+    expect(&snapshots, State::Hung, Cause::Deadlock, Some(20));
+}
+
+#[test]
+fn two_that_wait_for_each_others_answer() {
+    let snapshots = story(COUNT, |instant, shot| {
+        shot.process(10, 1, &polls(instant).at(&["main launch.py 3"]));
+        shot.process(
+            20,
+            10,
+            &on("recvfrom", 3, "socket:[1]").at(&["ask a.py 13"]),
+        );
+        shot.process(
+            21,
+            10,
+            &on("recvfrom", 3, "socket:[2]").at(&["ask b.py 13"]),
+        );
+        shot.unix(("socket:[1]", 20), ("socket:[2]", 21));
+    });
+    expect(&snapshots, State::Hung, Cause::Deadlock, Some(20));
+}
+
+#[test]
+fn a_server_that_asks_itself() {
+    let snapshots = story(COUNT, |_, shot| {
+        shot.process(
+            10,
+            1,
+            &on("recvfrom", 3, "socket:[1]").at(&["fetch app.py 15", "handle app.py 22"]),
+        );
+        shot.unix(("socket:[1]", 10), ("socket:[2]", 10));
+    });
+    expect(&snapshots, State::Hung, Cause::Deadlock, Some(10));
+}
+
+#[test]
+fn a_parent_waits_for_a_child_that_reads_what_the_parent_does_not_write() {
+    let snapshots = story(COUNT, |_, shot| {
+        shot.process(
+            10,
+            1,
+            &waits_for(20).at(&[
+                "wait /usr/lib/python3.11/subprocess.py 1264",
+                "main app.py 9",
+            ]),
+        );
+        shot.process(20, 10, &on("read", 0, "pipe:[1]").at(&["main filter.py 4"]));
+        shot.pipe("pipe:[1]", &[20], &[10], 0);
+    });
+    let verdict = ask(&snapshots);
+    assert_eq!(
+        (verdict.verdict, verdict.cause),
+        (State::Hung, Cause::Deadlock),
+        "{}",
+        verdict.summary
+    );
+}
+
+#[test]
+fn a_forked_child_waits_for_a_lock_of_a_thread_that_it_does_not_have() {
+    let snapshots = story(COUNT, |instant, shot| {
+        let parent = shot.process(
+            10,
+            1,
+            &waits_for(20).at(&["main app.py 45", "<module> app.py 49"]),
+        );
+        add_thread(
+            parent,
+            11,
+            &polls(instant).named("flush").at(&["flush app.py 25"]),
+        );
+        shot.process(
+            20,
+            10,
+            &futex("0x1").at(&["emit app.py 18", "main app.py 43", "<module> app.py 49"]),
+        );
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::InheritedLock, Some(20));
+    assert_eq!(pids(&verdict), [10]);
+}
+
+#[test]
+fn a_pool_worker_waits_for_the_lock_of_the_log() {
+    let snapshots = story(COUNT, |instant, shot| {
+        let parent = shot.process(
+            10,
+            1,
+            &futex("0x9").at(&[
+                "wait /usr/lib/python3.11/threading.py 320",
+                "get /usr/lib/python3.11/multiprocessing/pool.py 768",
+                "main app.py 45",
+                "<module> app.py 49",
+            ]),
+        );
+        add_thread(
+            parent,
+            11,
+            &polls(instant).named("handler").at(&["emit log.py 25"]),
+        );
+        let frames = [
+            "acquire /usr/lib/python3.11/logging/__init__.py 917",
+            "info log.py 3",
+            "_bootstrap /usr/lib/python3.11/multiprocessing/process.py 314",
+            "<module> app.py 49",
+        ];
+        shot.process(
+            20,
+            10,
+            &futex("0x1").at(&["acquire log.py 1"]
+                .iter()
+                .chain(&frames[1..])
+                .copied()
+                .collect::<Vec<_>>()),
+        );
+    });
+    expect(&snapshots, State::Hung, Cause::InheritedLock, Some(20));
+}
+
+#[test]
+fn the_parent_whose_thread_held_the_lock_may_have_ended_that_thread() {
+    let snapshots = story(COUNT, |instant, shot| {
+        let parent = shot.process(
+            10,
+            1,
+            &waits_for(20)
+                .at(&["main app.py 45", "<module> app.py 49"])
+                .ran_until(instant.min(2)),
+        );
+        if instant < 2 {
+            add_thread(
+                parent,
+                11,
+                &polls(instant).named("flush").at(&["flush app.py 25"]),
+            );
+        }
+        shot.process(
+            20,
+            10,
+            &futex("0x1").at(&["emit app.py 18", "main app.py 43", "<module> app.py 49"]),
+        );
+    });
+    let verdict = ask(&snapshots);
+    assert_eq!(
+        (verdict.cause, verdict.culprit.unwrap().pid),
+        (Cause::InheritedLock, 20)
+    );
+}
+
+/// Regular expression, native call, sleep in C: whoever keeps the interpreter lock.
+#[test]
+fn a_thread_keeps_the_interpreter_lock() {
+    let keeping = |instant: u32| {
+        [
+            runs(instant).at(&[
+                "match /usr/lib/python3.11/re/__init__.py 166",
+                "clean text.py 16",
+            ]),
+            runs(instant).at(&["multiply native.py 3"]),
+            on("read", 9, "/dev/slow")
+                .at(&["blocking native.py 8"])
+                .ran_until(1),
+        ]
+    };
+    for kind in 0..3 {
+        let snapshots = story(COUNT, |instant, shot| {
+            let taking = futex("0xa")
+                .for_a_while()
+                .ran_until(instant * 20)
+                .at(&["main app.py 24"]);
+            let process = shot.process(10, 1, &taking);
+            add_thread(
+                process,
+                11,
+                &keeping(instant)[kind].clone().named("worker").with_gil(),
+            );
+        });
+        let verdict = expect(&snapshots, State::Hung, Cause::GilHeld, Some(10));
+        assert_eq!(verdict.culprit.unwrap().thread, Some(11));
+    }
+}
+
+#[test]
+fn threads_that_take_turns_share_the_interpreter_lock_well() {
+    let snapshots = story(COUNT, |instant, shot| {
+        let (mut one, mut other) = (
+            runs(instant).at(&["a app.py 1"]),
+            runs(instant).at(&["b app.py 2"]),
+        );
+        if instant % 2 == 0 {
+            one = one.with_gil();
+        } else {
+            other = other.with_gil();
+        }
+        let process = shot.process(10, 1, &one);
+        add_thread(process, 11, &other);
+    });
+    assert_eq!(ask(&snapshots).verdict, State::Healthy);
+}
+
+#[test]
+fn a_lock_of_one_that_was_killed() {
+    // A lock, a semaphore of a queue, a condition: all are words of shared memory.
+    for function in [
+        "append results.py 15",
+        "put jobs.py 89",
+        "notify board.py 7",
+    ] {
+        let snapshots = story(COUNT, |_, shot| {
+            shot.process(
+                10,
+                1,
+                &waits_for(20).at(&["join /usr/lib/python3.11/multiprocessing/process.py 149"]),
+            );
+            for pid in [20, 22] {
+                shot.process(
+                    pid,
+                    10,
+                    &semaphore("0xc0").at(&[
+                        "__enter__ /usr/lib/python3.11/multiprocessing/synchronize.py 95",
+                        function,
+                    ]),
+                );
+            }
+            shot.zombie(21, 10, None, Some(9));
+            shot.shared("0xc0", &[20, 22], &[20, 22]);
+        });
+        let verdict = expect(&snapshots, State::Hung, Cause::Crashed, Some(21));
+        assert_eq!(pids(&verdict), [20, 22]);
+    }
+}
+
+#[test]
+fn a_lock_of_one_that_is_gone_is_known_by_what_it_mapped() {
+    let snapshots = story(COUNT, |instant, shot| {
+        shot.process(10, 1, &waits_for(20).at(&["main app.py 3"]));
+        shot.process(
+            20,
+            10,
+            &semaphore("0xc0")
+                .at(&["append results.py 15"])
+                .ran_until(instant.min(2)),
+        );
+        if instant < 2 {
+            shot.process(21, 10, &polls(instant).at(&["append results.py 16"]));
+            shot.shared("0xc0", &[], &[20, 21]);
+        } else {
+            shot.shared("0xc0", &[20], &[20]);
+        }
+    });
+    expect(&snapshots, State::Hung, Cause::Crashed, Some(21));
+}
+
+#[test]
+fn a_file_lock_of_one_that_sleeps_of_one_that_waits_for_input_and_of_a_stranger() {
+    let holders = |instant: u32| {
+        [
+            polls(instant).at(&["hold a.py 3"]),
+            call("pause").at(&["hold a.py 3"]),
+        ]
+    };
+    for kind in 0..2 {
+        let snapshots = story(COUNT, |instant, shot| {
+            shot.process(10, 1, &polls(instant).at(&["main launch.py 3"]));
+            shot.process(20, 10, &holders(instant)[kind]);
+            shot.process(21, 10, &call("flock").at(&["locked b.py 13"]));
+            shot.lock("/w/index", 20, &[21]);
+        });
+        let verdict = expect(&snapshots, State::Hung, Cause::FileLock, Some(20));
+        assert_eq!(pids(&verdict), [21]);
+    }
+    let snapshots = story(COUNT, |_, shot| {
+        shot.process(10, 1, &call("flock").at(&["locked b.py 13"]));
+        shot.lock("/w/index", 999, &[10]);
+    });
+    expect(&snapshots, State::Hung, Cause::FileLock, Some(10));
+}

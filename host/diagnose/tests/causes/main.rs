@@ -1,0 +1,12 @@
+//! Each cause by several mechanisms, none of which the rules know by name.
+
+mod broken;
+mod healthy;
+mod limits;
+mod locks;
+mod nodes;
+mod pipes;
+mod ranks;
+mod stops;
+mod story;
+mod waits;

@@ -1,0 +1,420 @@
+//! Ranks: behind, dead, stopped, in disjoint groups; ordered by progress, never by how many they are.
+
+use taskscope_diagnose::{Cause, State};
+
+use crate::story::{
+    Doing, Shot, ask, call, counts, expect, futex, on, polls, ranks, runs, semaphore, story,
+};
+
+const COUNT: u32 = 8;
+
+fn launcher(shot: &mut Shot, instant: u32) {
+    shot.process(10, 1, &polls(instant).at(&["monitor launch.py 9"]));
+}
+
+/// A rank that waits for the others in a collective, since it came there.
+fn meets() -> Doing {
+    futex("0x7f00")
+        .at(&[
+            "all_reduce /lib/dist.py 50",
+            "step train.py 12",
+            "main train.py 30",
+        ])
+        .ran_until(5)
+}
+
+/// The same without a stack that says so: it reads from the launcher.
+fn reads(rank: i32) -> Doing {
+    on("recvfrom", 3, &format!("socket:[{rank}]"))
+        .at(&["exchange wire.py 5", "step train.py 12", "main train.py 30"])
+        .ran_until(5)
+}
+
+#[test]
+fn one_that_reads_a_file_while_the_others_meet_is_behind() {
+    let snapshots = story(COUNT, |instant, shot| {
+        launcher(shot, instant);
+        for rank in 0..4 {
+            let doing = if rank == 2 {
+                call("openat")
+                    .of_path("/data/fifo")
+                    .in_kernel("wait_for_partner", 'S')
+                    .at(&["load data.py 7", "step train.py 11", "main train.py 30"])
+            } else {
+                meets()
+            };
+            shot.rank(rank, 20 + i32::try_from(rank).unwrap(), &doing);
+        }
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::RankBehind, Some(22));
+    assert_eq!(ranks(&verdict), [0, 1, 3]);
+    assert!(
+        verdict.summary.contains("rank 2 is behind")
+            && verdict.summary.contains("load (data.py:7)"),
+        "{}",
+        verdict.summary
+    );
+}
+
+#[test]
+fn thirty_that_poll_are_behind_two_that_wait() {
+    let snapshots = story(COUNT, |instant, shot| {
+        launcher(shot, instant);
+        for rank in 0..32 {
+            let doing = if rank == 5 || rank == 17 {
+                meets()
+            } else {
+                polls(instant).at(&[
+                    "wait_for shard.py 3",
+                    "step train.py 11",
+                    "main train.py 30",
+                ])
+            };
+            shot.rank(rank, 20 + i32::try_from(rank).unwrap(), &doing);
+        }
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::RankBehind, Some(20));
+    assert_eq!(ranks(&verdict), [5, 17]);
+    assert!(
+        verdict
+            .summary
+            .starts_with("ranks 0-4,6-16,18-31 are behind"),
+        "{}",
+        verdict.summary
+    );
+}
+
+#[test]
+fn the_step_clock_goes_before_the_place() {
+    // All are in the same call; one has counted less.
+    let snapshots = story(COUNT, |instant, shot| {
+        launcher(shot, instant);
+        for rank in 0..3 {
+            let process = shot.rank(rank, 20 + i32::try_from(rank).unwrap(), &meets());
+            counts(process, "main", if rank == 1 { 40 } else { 41 });
+        }
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::RankBehind, Some(21));
+    assert_eq!(ranks(&verdict), [0, 2]);
+}
+
+#[test]
+fn without_names_that_tell_who_reads_from_the_task_waits_and_who_asks_elsewhere_is_behind() {
+    let snapshots = story(COUNT, |instant, shot| {
+        launcher(shot, instant);
+        for rank in 0..3_i32 {
+            let doing = if rank == 0 {
+                on("connect", 4, "socket:[900]").at(&["fetch features.py 15", "main train.py 29"])
+            } else {
+                reads(rank)
+            };
+            shot.rank(u32::try_from(rank).unwrap(), 20 + rank, &doing);
+            let (mine, other) = (
+                format!("socket:[{rank}]"),
+                format!("socket:[{}]", rank + 100),
+            );
+            shot.tcp(
+                &mine,
+                &[20 + rank],
+                ("127.0.0.1:1", "127.0.0.1:2", "established"),
+                Some(&other),
+            );
+            shot.tcp(
+                &other,
+                &[10],
+                ("127.0.0.1:2", "127.0.0.1:1", "established"),
+                Some(&mine),
+            );
+        }
+        shot.tcp(
+            "socket:[900]",
+            &[20],
+            ("127.0.0.1:9", "10.0.0.5:443", "syn_sent"),
+            None,
+        );
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::RankBehind, Some(20));
+    assert_eq!(ranks(&verdict), [1, 2]);
+}
+
+#[test]
+fn one_that_turns_in_a_loop_is_behind_those_that_wait() {
+    let snapshots = story(COUNT, |instant, shot| {
+        launcher(shot, instant);
+        for rank in 0..3 {
+            let doing = if rank == 1 {
+                runs(instant).at(&["spin train.py 44", "main train.py 29"])
+            } else {
+                meets()
+            };
+            shot.rank(rank, 20 + i32::try_from(rank).unwrap(), &doing);
+        }
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::RankBehind, Some(21));
+    assert_eq!(ranks(&verdict), [0, 2]);
+}
+
+#[test]
+fn the_thread_that_a_rank_waits_for_is_named() {
+    let snapshots = story(COUNT, |instant, shot| {
+        launcher(shot, instant);
+        for rank in 0..3 {
+            let pid = 20 + i32::try_from(rank).unwrap();
+            if rank == 2 {
+                let waits = futex("0x1").at(&[
+                    "wait /usr/lib/python3.11/threading.py 320",
+                    "get /usr/lib/python3.11/queue.py 171",
+                    "main train.py 28",
+                ]);
+                let process = shot.rank(rank, pid, &waits);
+                crate::story::add_thread(
+                    process,
+                    77,
+                    &futex("0x2").named("prefetch").at(&[
+                        "wait /usr/lib/python3.11/threading.py 320",
+                        "read_ahead data.py 60",
+                    ]),
+                );
+            } else {
+                shot.rank(rank, pid, &meets());
+            }
+        }
+    });
+    let verdict = ask(&snapshots);
+    assert_eq!(
+        (verdict.cause, verdict.culprit.as_ref().unwrap().rank),
+        (Cause::RankBehind, Some(2))
+    );
+    let culprit = verdict.culprit.unwrap();
+    assert_eq!(
+        (culprit.thread, culprit.frame.unwrap().function.as_str()),
+        (Some(77), "read_ahead")
+    );
+    assert_eq!(verdict.victims.len(), 2);
+}
+
+#[test]
+fn the_worker_that_a_rank_waits_for_is_named_in_the_sentence() {
+    let snapshots = story(COUNT, |instant, shot| {
+        launcher(shot, instant);
+        shot.rank(0, 20, &meets());
+        shot.rank(
+            1,
+            21,
+            &on("read", 5, "pipe:[1]").at(&[
+                "recv /usr/lib/python3.11/multiprocessing/connection.py 395",
+                "main train.py 28",
+            ]),
+        );
+        let worker = shot.process(30, 21, &polls(instant).at(&["fetch_shard data.py 16"]));
+        worker
+            .distributed_environment
+            .insert("RANK".to_owned(), "1".to_owned());
+        shot.pipe("pipe:[1]", &[21], &[30], 0);
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::RankBehind, Some(21));
+    assert!(
+        verdict.summary.contains("process 30")
+            && verdict.summary.contains("fetch_shard (data.py:16)"),
+        "{}",
+        verdict.summary
+    );
+    assert_eq!(ranks(&verdict), [0]);
+}
+
+#[test]
+fn a_rank_that_ended_while_the_others_wait_is_dead() {
+    let snapshots = story(COUNT, |instant, shot| {
+        launcher(shot, instant);
+        for rank in 0..4 {
+            let is_there = rank != 2 || instant < 3;
+            if is_there {
+                shot.rank(
+                    rank,
+                    20 + i32::try_from(rank).unwrap(),
+                    &meets().ran_until(instant.min(3)),
+                );
+            }
+        }
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::RankDead, Some(22));
+    assert_eq!(ranks(&verdict), [0, 1, 3]);
+}
+
+#[test]
+fn a_killed_rank_that_nobody_asks_for_is_dead() {
+    let snapshots = story(COUNT, |instant, shot| {
+        launcher(shot, instant);
+        shot.rank(0, 20, &meets());
+        if instant < 2 {
+            shot.rank(1, 21, &meets().ran_until(instant));
+        } else {
+            shot.zombie(21, 10, None, Some(9));
+        }
+        shot.rank(2, 22, &meets());
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::RankDead, Some(21));
+    assert!(verdict.summary.contains("SIGKILL"), "{}", verdict.summary);
+    assert_eq!(ranks(&verdict), [0, 2]);
+}
+
+#[test]
+fn the_first_of_several_dead_ranks_is_to_blame() {
+    let snapshots = story(COUNT, |instant, shot| {
+        launcher(shot, instant);
+        for rank in 0..4_u32 {
+            let end = match rank {
+                1 => 3,
+                3 => 2,
+                _ => COUNT,
+            };
+            if instant < end {
+                shot.rank(
+                    rank,
+                    20 + i32::try_from(rank).unwrap(),
+                    &meets().ran_until(instant.min(3)),
+                );
+            }
+        }
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::RankDead, Some(23));
+    assert_eq!(ranks(&verdict), [0, 2]);
+}
+
+#[test]
+fn each_of_two_groups_has_its_own_straggler() {
+    let snapshots = story(COUNT, |instant, shot| {
+        launcher(shot, instant);
+        for rank in 0..4 {
+            let pid = 20 + i32::try_from(rank).unwrap();
+            let behind = rank == 1 || rank == 2;
+            let doing = if behind {
+                polls(instant).at(&["wait_for shard.py 3", "main train.py 29"])
+            } else {
+                meets()
+            };
+            shot.rank(rank, pid, &doing);
+            let group = if rank < 2 { "one" } else { "two" };
+            let annotations = &mut shot.snapshot.annotations;
+            let last = annotations.len() - 2;
+            annotations[last].value = model::Value::Text(group.to_owned());
+        }
+    });
+    let verdict = ask(&snapshots);
+    assert_eq!(
+        (verdict.cause, ranks(&verdict)),
+        (Cause::RankBehind, vec![0])
+    );
+    assert_eq!(verdict.culprit.unwrap().rank, Some(1));
+    let other = verdict
+        .findings
+        .iter()
+        .find(|finding| finding.cause == Cause::RankBehind)
+        .unwrap();
+    assert_eq!(
+        (other.culprit.as_ref().unwrap().rank, ranks(other)),
+        (Some(2), vec![3])
+    );
+}
+
+#[test]
+fn all_in_the_same_collective_blames_nobody() {
+    let snapshots = story(COUNT, |instant, shot| {
+        launcher(shot, instant);
+        for rank in 0..3 {
+            shot.rank(
+                rank,
+                20 + i32::try_from(rank).unwrap(),
+                &meets().ran_until(1),
+            );
+        }
+    });
+    let verdict = ask(&snapshots);
+    assert_eq!(
+        (verdict.cause, &verdict.culprit),
+        (Cause::Unknown, &None),
+        "{}",
+        verdict.summary
+    );
+}
+
+#[test]
+fn ranks_that_advance_slowly_are_well() {
+    let snapshots = story(COUNT, |instant, shot| {
+        launcher(shot, instant);
+        for rank in 0..3 {
+            let process = shot.rank(
+                rank,
+                20 + i32::try_from(rank).unwrap(),
+                &meets().ran_until(instant),
+            );
+            counts(process, "main", instant / 3);
+        }
+    });
+    assert_eq!(ask(&snapshots).verdict, State::Healthy);
+}
+
+#[test]
+fn brothers_at_a_barrier_wait_for_the_one_that_turns() {
+    let snapshots = story(COUNT, |instant, shot| {
+        shot.process(
+            10,
+            1,
+            &crate::story::waits_for(20)
+                .at(&["join /usr/lib/python3.11/multiprocessing/process.py 149"]),
+        );
+        for pid in [20, 21, 22] {
+            shot.process(
+                pid,
+                10,
+                &semaphore("0xb0").at(&[
+                    "wait /usr/lib/python3.11/multiprocessing/synchronize.py 268",
+                    "work sim.py 20",
+                ]),
+            );
+        }
+        shot.process(
+            23,
+            10,
+            &runs(instant).at(&["shrink sim.py 9", "work sim.py 18"]),
+        );
+        shot.shared("0xb0", &[20, 21, 22], &[10, 20, 21, 22, 23]);
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::BusyLoop, Some(23));
+    assert_eq!(crate::story::pids(&verdict), [20, 21, 22]);
+}
+
+#[test]
+fn brothers_wait_for_the_one_that_spins_on_a_flag_in_shared_memory() {
+    let snapshots = story(COUNT, |instant, shot| {
+        shot.process(10, 1, &polls(instant).at(&["main sim.py 50"]));
+        shot.process(
+            20,
+            10,
+            &semaphore("0xb0").at(&[
+                "acquire /usr/lib/python3.11/multiprocessing/synchronize.py 57",
+                "work sim.py 20",
+            ]),
+        );
+        shot.process(
+            21,
+            10,
+            &runs(instant).at(&["until_ready sim.py 31", "work sim.py 18"]),
+        );
+        shot.shared("0xb0", &[20], &[20, 21]);
+    });
+    expect(&snapshots, State::Hung, Cause::BusyLoop, Some(21));
+}
+
+#[test]
+fn the_one_that_spins_without_a_stack_is_found_by_what_it_maps() {
+    let snapshots = story(COUNT, |instant, shot| {
+        shot.process(10, 1, &crate::story::waits_for(20).at(&["main sim.py 50"]));
+        shot.process(20, 10, &semaphore("0xb0").at(&["work sim.py 20"]));
+        shot.process(21, 10, &semaphore("0xb0").at(&["work sim.py 20"]));
+        shot.process(22, 10, &runs(instant).at(&["merge sim.py 77"]));
+        shot.shared("0xb0", &[20, 21], &[10, 20, 21, 22]);
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::BusyLoop, Some(22));
+    assert_eq!(crate::story::pids(&verdict), [20, 21]);
+}
