@@ -250,3 +250,119 @@ fn the_order_of_deaths_is_the_order_in_which_they_died() {
         assert_eq!(told, died);
     }
 }
+
+/// A worker grows in a memory cgroup of its own until it is killed there; its parent only waits.
+const GROWS: &str = r#"
+import os, sys, time
+group = sys.argv[1]
+child = os.fork()
+if child == 0:
+    with open(os.path.join(group, "cgroup.procs"), "w") as file:
+        file.write(str(os.getpid()))
+    open("ready", "w").close()
+    while not os.path.exists("go"):
+        time.sleep(0.02)
+    held = []
+    while True:
+        held.append(b"\1" * (8 << 20))
+        time.sleep(0.25)
+os.waitpid(child, 0)
+open("killed-at", "w").write(repr(time.time()))
+"#;
+
+/// A memory cgroup of version 1 with a limit, removed at the end.
+struct MemoryGroup(std::path::PathBuf);
+
+impl MemoryGroup {
+    /// None where there is no such hierarchy, or we may not make a cgroup in it.
+    fn new(limit: u64) -> Option<Self> {
+        let lines = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+        let mut paths = lines.lines().filter_map(|line| line.split_once(":memory:"));
+        let own = paths.next()?.1.trim_start_matches('/').to_owned();
+        let name = format!("taskscope-ends-{}-{limit}", std::process::id());
+        let path = std::path::Path::new("/sys/fs/cgroup/memory").join(own).join(name);
+        std::fs::create_dir(&path).ok()?;
+        let group = Self(path);
+        std::fs::write(group.0.join("memory.limit_in_bytes"), limit.to_string()).ok()?;
+        Some(group)
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        // Who was killed there may still be leaving.
+        wait_until(DEADLINE, || std::fs::remove_dir(&self.0).is_ok());
+    }
+}
+
+#[test]
+fn who_is_killed_at_the_limit_of_its_cgroup_is_told_so_and_was_looked_at_just_before() {
+    let Some(group) = MemoryGroup::new(96 << 20) else {
+        eprintln!("SKIPPED: no memory cgroup of version 1 can be made here.");
+        return;
+    };
+    let sandbox = sandbox();
+    sandbox.write("grow.py", GROWS);
+    let path = group.0.to_str().unwrap();
+    let running = sandbox.spawn(["run", "--interval", "1h", "--", python(), "grow.py", path]);
+    wait_until(DEADLINE, || sandbox.path("ready").exists());
+    wait_until(DEADLINE, || !stored(&sandbox).is_empty());
+    sandbox.write("go", "");
+    let output = running.wait(DEADLINE * 2).success();
+    let lines = ours(&output);
+    let head = lines.iter().find(|line| line.contains(" died: SIGKILL, out of memory in its cgroup, "));
+    let head = head.unwrap_or_else(|| panic!("{output}"));
+    assert!(head.starts_with("grow.py (pid ") && head.ends_with(" of 96.0 MiB"), "{output}");
+    let obituaries = obituaries(&sandbox);
+    let dead = obituaries.iter().find(|one| one["ending"]["killed"]["signal"] == 9).unwrap();
+    let around = &dead["circumstances"][0]["out_of_memory"];
+    assert_eq!((&around["limit_bytes"], &around["cgroup"]), (&(96 << 20).into(), &path.into()));
+    assert_eq!(around["holders"][0]["process"], dead["process"]);
+    // The interval was an hour: what was seen last was seen because memory ran out.
+    let last = snapshot(&sandbox, dead["last_snapshot"].as_str().unwrap());
+    assert_eq!(last["capture"]["trigger"], "pressure");
+    let before = seconds(&dead["ended_at"]) - seconds(&last["capture"]["started_at"]);
+    assert!((0.0..20.0).contains(&before), "{before} s before the kill");
+    eprintln!("The last snapshot before the kill began {before:.2} s before it.");
+    assert!(dead["memory"]["rss_bytes"].as_u64().unwrap() > 40 << 20, "{dead}");
+}
+
+/// The seconds of a time of day; both are of one minute or two.
+fn seconds(stamp: &Value) -> f64 {
+    let clock = stamp.as_str().unwrap().split_once('T').unwrap().1.trim_end_matches('Z');
+    clock.split(':').fold(0.0, |sum, part| sum * 60.0 + part.parse::<f64>().unwrap())
+}
+
+/// Goes on when its parent is gone, listening and with the output of the task open.
+const SERVER: &str = r#"
+import os, socket, sys, time
+if os.fork() == 0:
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    open("port.part", "w").write(str(listener.getsockname()[1]))
+    os.rename("port.part", "port")
+    open("pid", "w").write(str(os.getpid()))
+    os.rename("pid", "server.pid")
+    time.sleep(600)
+while not os.path.exists("server.pid"):
+    time.sleep(0.01)
+"#;
+
+#[test]
+fn who_outlives_the_task_is_named_with_what_it_keeps() {
+    let sandbox = sandbox();
+    sandbox.write("server.py", SERVER);
+    let running = sandbox.spawn(["run", "--", python(), "server.py"]);
+    wait_until(DEADLINE, || sandbox.path("server.pid").exists());
+    let pid = std::fs::read_to_string(sandbox.path("server.pid")).unwrap();
+    let port = std::fs::read_to_string(sandbox.path("port")).unwrap();
+    wait_until(DEADLINE, || running.has_ended());
+    let said = running.stderr();
+    let line = said.lines().find(|line| line.contains(&format!("(pid {pid}) outlives the task")));
+    let line = line.map(str::to_owned);
+    testkit::send_signal(pid.parse().unwrap(), 9);
+    let line = line.unwrap_or_else(|| panic!("{said}"));
+    assert!(line.contains(&format!("listens at 127.0.0.1:{port}")), "{said}");
+    running.wait(DEADLINE).success();
+}
