@@ -135,7 +135,10 @@ fn watch(
     };
     let ending = wait(session, events, stop_grace, ask);
     if let Some(collector) = collector {
+        let ends = collector.ends.clone();
         conclude(collector.finish(Request::TaskEnded), session);
+        ui::say(&ends.leftovers().join("\n"));
+        ui::say(&ends.words(ending).join("\n"));
     }
     ending
 }
