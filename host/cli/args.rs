@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     attach, config, ctl, debug, diff, doctor, list, plugin, plugin_compile, run, show, snapshot,
-    spool, why,
+    spool, stand_in, why,
 };
 use crate::config::{ScopeChoice, Span};
 use crate::root::Wanted;
@@ -57,6 +57,9 @@ pub(crate) enum Command {
     /// Ask GPUs for a collector
     #[command(hide = true)]
     GpuHelper,
+    /// Go on in the place of a `run` that crashed
+    #[command(hide = true)]
+    StandIn(stand_in::StandInArgs),
     /// Compile a plugin for a collector
     #[command(hide = true)]
     PluginCompile(plugin_compile::PluginCompileArgs),

@@ -13,6 +13,7 @@ pub(crate) mod run;
 pub(crate) mod show;
 pub(crate) mod snapshot;
 pub(crate) mod spool;
+pub(crate) mod stand_in;
 pub(crate) mod why;
 
 use crate::args::{Arguments, Command};
@@ -63,6 +64,7 @@ fn run_here(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::Debug(args) => debug::run(&args, &world),
         Command::Doctor(args) => doctor::run(&args, &world),
         Command::Plugin(args) => plugin::run(args, &world),
+        Command::StandIn(args) => stand_in::run(&args),
         Command::GpuHelper
         | Command::MemoryHelper
         | Command::StackHelper

@@ -5,7 +5,7 @@ mod storing;
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use capture::{GpuSettings, HelperProgram, Machine, Options, Scope, StackSettings, StackSource};
@@ -15,7 +15,6 @@ use plugin::{About, Plugins, Sinks, StorageRequest};
 use store::{Location, Summary};
 use tokio::sync::mpsc::{self, UnboundedSender, unbounded_channel};
 use tokio::sync::watch::Receiver;
-use tokio::time::Instant;
 use tracing::warn;
 
 use crate::args::{LookArgs, WatchArgs};
@@ -100,6 +99,12 @@ impl Session {
             scope,
             options: self.options(self.task(0)),
         }
+    }
+
+    /// Returns when to look ahead of the deadline that the environment names.
+    pub(crate) fn last_look(&self) -> Option<Instant> {
+        let lead = self.loaded.settings.run.deadline_lead.duration();
+        crate::deadline::last_look(self.clock.now(), lead)
     }
 
     /// Returns the plugins, which begin to load. `helpers` is where the machine that is looked at knows processes of ours.
@@ -298,7 +303,7 @@ impl Collector {
             };
             let clock = session.clock;
             let meter = eye.machine.meter();
-            let ledger = Ledger::new(session.pace.clone(), meter, Instant::now());
+            let ledger = Ledger::new(session.pace.clone(), meter, tokio::time::Instant::now());
             let plugins = session.plugins(eye.machine.helpers());
             let (sinks, requests) = session.sinks(eye.machine.helpers());
             let opening = Opening {

@@ -280,7 +280,9 @@ impl MemoryGroup {
         let mut paths = lines.lines().filter_map(|line| line.split_once(":memory:"));
         let own = paths.next()?.1.trim_start_matches('/').to_owned();
         let name = format!("taskscope-ends-{}-{limit}", std::process::id());
-        let path = std::path::Path::new("/sys/fs/cgroup/memory").join(own).join(name);
+        let path = std::path::Path::new("/sys/fs/cgroup/memory")
+            .join(own)
+            .join(name);
         std::fs::create_dir(&path).ok()?;
         let group = Self(path);
         std::fs::write(group.0.join("memory.limit_in_bytes"), limit.to_string()).ok()?;
@@ -310,13 +312,24 @@ fn who_is_killed_at_the_limit_of_its_cgroup_is_told_so_and_was_looked_at_just_be
     sandbox.write("go", "");
     let output = running.wait(DEADLINE * 2).success();
     let lines = ours(&output);
-    let head = lines.iter().find(|line| line.contains(" died: SIGKILL, out of memory in its cgroup, "));
+    let head = lines
+        .iter()
+        .find(|line| line.contains(" died: SIGKILL, out of memory in its cgroup, "));
     let head = head.unwrap_or_else(|| panic!("{output}"));
-    assert!(head.starts_with("grow.py (pid ") && head.ends_with(" of 96.0 MiB"), "{output}");
+    assert!(
+        head.starts_with("grow.py (pid ") && head.ends_with(" of 96.0 MiB"),
+        "{output}"
+    );
     let obituaries = obituaries(&sandbox);
-    let dead = obituaries.iter().find(|one| one["ending"]["killed"]["signal"] == 9).unwrap();
+    let dead = obituaries
+        .iter()
+        .find(|one| one["ending"]["killed"]["signal"] == 9)
+        .unwrap();
     let around = &dead["circumstances"][0]["out_of_memory"];
-    assert_eq!((&around["limit_bytes"], &around["cgroup"]), (&(96 << 20).into(), &path.into()));
+    assert_eq!(
+        (&around["limit_bytes"], &around["cgroup"]),
+        (&(96 << 20).into(), &path.into())
+    );
     assert_eq!(around["holders"][0]["process"], dead["process"]);
     // The interval was an hour: what was seen last was seen because memory ran out.
     let last = snapshot(&sandbox, dead["last_snapshot"].as_str().unwrap());
@@ -324,13 +337,24 @@ fn who_is_killed_at_the_limit_of_its_cgroup_is_told_so_and_was_looked_at_just_be
     let before = seconds(&dead["ended_at"]) - seconds(&last["capture"]["started_at"]);
     assert!((0.0..20.0).contains(&before), "{before} s before the kill");
     eprintln!("The last snapshot before the kill began {before:.2} s before it.");
-    assert!(dead["memory"]["rss_bytes"].as_u64().unwrap() > 40 << 20, "{dead}");
+    assert!(
+        dead["memory"]["rss_bytes"].as_u64().unwrap() > 40 << 20,
+        "{dead}"
+    );
 }
 
 /// The seconds of a time of day; both are of one minute or two.
 fn seconds(stamp: &Value) -> f64 {
-    let clock = stamp.as_str().unwrap().split_once('T').unwrap().1.trim_end_matches('Z');
-    clock.split(':').fold(0.0, |sum, part| sum * 60.0 + part.parse::<f64>().unwrap())
+    let clock = stamp
+        .as_str()
+        .unwrap()
+        .split_once('T')
+        .unwrap()
+        .1
+        .trim_end_matches('Z');
+    clock
+        .split(':')
+        .fold(0.0, |sum, part| sum * 60.0 + part.parse::<f64>().unwrap())
 }
 
 /// Goes on when its parent is gone, listening and with the output of the task open.
@@ -359,10 +383,15 @@ fn who_outlives_the_task_is_named_with_what_it_keeps() {
     let port = std::fs::read_to_string(sandbox.path("port")).unwrap();
     wait_until(DEADLINE, || running.has_ended());
     let said = running.stderr();
-    let line = said.lines().find(|line| line.contains(&format!("(pid {pid}) outlives the task")));
+    let line = said
+        .lines()
+        .find(|line| line.contains(&format!("(pid {pid}) outlives the task")));
     let line = line.map(str::to_owned);
     testkit::send_signal(pid.parse().unwrap(), 9);
     let line = line.unwrap_or_else(|| panic!("{said}"));
-    assert!(line.contains(&format!("listens at 127.0.0.1:{port}")), "{said}");
+    assert!(
+        line.contains(&format!("listens at 127.0.0.1:{port}")),
+        "{said}"
+    );
     running.wait(DEADLINE).success();
 }

@@ -7,16 +7,20 @@
 )]
 
 mod architecture;
+mod attach;
 mod bench;
 mod budget;
 mod control;
+mod deadline;
 mod doctor;
 mod ends;
+mod entrypoint;
 mod environments;
 mod gpus;
 mod guards;
 mod harmless;
 mod job;
+mod our_failures;
 mod plugin_commands;
 mod plugins;
 mod read;
@@ -26,4 +30,5 @@ mod settings;
 mod sinks;
 mod stored;
 mod support;
+mod terminal;
 mod unprivileged;

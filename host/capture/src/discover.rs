@@ -55,6 +55,14 @@ impl Targets {
             process,
         })
     }
+
+    /// Returns how many of the processes have not ended; a zombie has.
+    pub fn living(&self) -> usize {
+        let states = self.stats.values().map(|stat| stat.state);
+        states
+            .filter(|state| !matches!(state, 'Z' | 'X' | 'x'))
+            .count()
+    }
 }
 
 /// Finds the living processes of `scope`, which remembers them. The error says that none is left.
@@ -92,7 +100,7 @@ pub fn discover(machine: &Machine, scope: &mut Scope) -> Result<Targets, Capture
         .into_values()
         .map(|stat| (identity(&stat), stat))
         .collect();
-    scope.members = stats.keys().copied().collect();
+    *scope.members() = stats.keys().copied().collect();
     Ok(Targets {
         scope: ScopeFacts {
             cgroup: scope
@@ -114,16 +122,17 @@ pub fn discover(machine: &Machine, scope: &mut Scope) -> Result<Targets, Capture
 /// Returns the living members of the scope and all their descendants, by PID.
 pub(crate) fn tree(
     family: &mut Family,
-    scope: &mut Scope,
+    scope: &Scope,
     ours: &BTreeSet<i32>,
 ) -> BTreeMap<i32, Stat> {
     let mut excluded = ours.clone();
     excluded.extend(scope.adopter);
     let mut found = BTreeMap::new();
-    scope.members.insert(scope.root);
-    let members = scope.members.iter();
+    let mut members = scope.members().clone();
+    members.insert(scope.root);
     let members: Vec<Stat> = members
-        .filter_map(|&member| family.stat_of(member))
+        .into_iter()
+        .filter_map(|member| family.stat_of(member))
         .collect();
     for stat in &members {
         family.note(stat);

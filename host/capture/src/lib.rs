@@ -7,6 +7,7 @@ mod machine;
 mod stack_settings;
 
 mod discover;
+mod disposition;
 mod family;
 mod scope;
 
@@ -64,6 +65,7 @@ pub use capture::{Moment, Options, capture};
 pub use cgroup::memory::{MemoryCgroup, MemoryRoom, machine_room};
 pub use cost::Meter;
 pub use discover::{Found, Targets, discover};
+pub use disposition::Disposition;
 pub use error::CaptureError;
 pub use gpu::{GpuSettings, gpu_helper};
 pub use helper::HelperProgram;

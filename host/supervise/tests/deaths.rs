@@ -12,7 +12,10 @@ const KILL: i32 = 9;
 
 /// A process that ends with its standard input, and its identity.
 fn child() -> (Child, ProcessId) {
-    let child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+    let child = Command::new("cat")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn();
     let child = child.expect("cat is everywhere");
     let pid = i32::try_from(child.id()).expect("a PID fits");
     let process = ProcessId {
@@ -72,7 +75,9 @@ fn who_was_reaped_before_we_looked_still_tells_its_status_on_a_new_kernel() {
 
 fn is_new_kernel() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("it is there");
-    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    let mut numbers = release
+        .split(['.', '-'])
+        .map_while(|number| number.parse::<u32>().ok());
     (numbers.next(), numbers.next()) >= (Some(6), Some(15))
 }
 
@@ -132,7 +137,8 @@ fn a_signal_goes_to_who_is_held_and_to_no_other() {
     assert!(!deaths.signal(process, rustix::process::Signal::TERM));
     assert_eq!(deaths.hold(process, || true), Hold::Held);
     assert!(deaths.signal(process, rustix::process::Signal::TERM));
-    told.recv_timeout(DEADLINE + Duration::from_secs(1)).expect("it ended");
+    told.recv_timeout(DEADLINE + Duration::from_secs(1))
+        .expect("it ended");
     assert!(!deaths.signal(process, rustix::process::Signal::TERM));
     child.wait().expect("it is ours");
 }
