@@ -134,11 +134,7 @@ impl Machine {
             max_parallel: 1,
         };
         let beside = Self::at(self.proc.clone(), self.cgroup.clone(), stacks);
-        Self {
-            helpers: self.helpers.clone(),
-            shared_memory: self.shared_memory.clone(),
-            ..beside
-        }
+        beside.with_helpers(self.helpers.clone())
     }
 
     /// Returns the identity of the process that has `pid` now.

@@ -5,12 +5,16 @@ use std::time::{Duration, Instant};
 
 use capture::{Found, Holdings};
 
+use rustix::process::Signal;
+
 use super::Ends;
 use crate::page::{count, safe};
 
 /// What ends with the main process, such as a resource tracker that sees its pipe close, gets so long for it.
 const GRACE: Duration = Duration::from_millis(100);
 const STEP: Duration = Duration::from_millis(5);
+/// Who was sent SIGKILL is gone in a moment, unless it waits for a device.
+const KILL_GRACE: Duration = Duration::from_secs(1);
 /// So many are told of by name.
 const MOST_TOLD: usize = 4;
 
@@ -24,7 +28,9 @@ pub(super) struct Leftover {
 impl Ends {
     /// Returns what there is to say of processes that outlive the main one: a line each for the first, and how many more. Takes no time
     /// where there is none.
-    pub(crate) fn leftovers(&self) -> Vec<String> {
+    ///
+    /// With `grace` they are ended: by SIGTERM, and by SIGKILL who is still there after that time.
+    pub(crate) fn leftovers(&self, grace: Option<Duration>) -> Vec<String> {
         let deadline = Instant::now() + GRACE;
         let mut living = self.living();
         while !living.is_empty() && Instant::now() < deadline {
@@ -39,7 +45,54 @@ impl Ends {
                 found: found.clone(),
             })
             .collect();
-        words(&told, living.len())
+        let mut lines = words(&told, living.len());
+        if let Some(grace) = grace.filter(|_| !living.is_empty()) {
+            lines.push(self.end_all(living, grace));
+        }
+        lines
+    }
+
+    /// Ends `living` and says how that went.
+    fn end_all(&self, living: Vec<Found>, grace: Duration) -> String {
+        let total = living.len();
+        self.signal(&living, Signal::TERM);
+        let left = self.left_of(living, grace);
+        let killed = left.len();
+        self.signal(&left, Signal::KILL);
+        let left = self.left_of(left, KILL_GRACE).len();
+        match (killed, left) {
+            (0, _) => format!("{} ended by SIGTERM", all(total)),
+            (_, 0) => format!("{killed} of {total} had to be ended by SIGKILL"),
+            _ => format!("{left} of {total} could not be ended"),
+        }
+    }
+
+    fn signal(&self, living: &[Found], signal: Signal) {
+        let Some(deaths) = &self.0.deaths else {
+            return;
+        };
+        for found in living {
+            // Who was found just now may not be held yet.
+            let machine = &self.0.machine;
+            deaths.hold(found.process, || capture::is_there(machine, found.process));
+            deaths.signal(found.process, signal);
+        }
+    }
+
+    /// Waits until all of `living` have ended, for `patience` at most; returns who has not.
+    fn left_of(&self, mut living: Vec<Found>, patience: Duration) -> Vec<Found> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let machine = &self.0.machine;
+            living.retain(|found| {
+                let is_there = capture::is_there(machine, found.process);
+                is_there && capture::remains(machine, found.process).is_none()
+            });
+            if living.is_empty() || Instant::now() >= deadline {
+                return living;
+            }
+            sleep(STEP);
+        }
     }
 
     /// The processes of the task that live, but for its main one.
@@ -79,6 +132,14 @@ fn words(told: &[Leftover], total: usize) -> Vec<String> {
         lines.push(format!("{more} {verb} the task"));
     }
     lines
+}
+
+fn all(total: usize) -> String {
+    match total {
+        1 => "it was".to_owned(),
+        2 => "both were".to_owned(),
+        _ => format!("all {total} were"),
+    }
 }
 
 fn kept(holdings: &Holdings) -> String {

@@ -103,10 +103,20 @@ fn headline(one: &Obituary, has_followers: bool) -> String {
         .iter()
         .map(|one| format!(", {}", circumstance(one)));
     let around: String = around.collect();
-    format!("{} {verb}{first}: {}{core}{around}", who(one), one.ending)
+    let how = ending_words(one.ending);
+    format!("{} {verb}{first}: {how}{core}{around}", who(one))
 }
 
-pub(super) fn who(one: &Obituary) -> String {
+/// `exited with 3`, `SIGKILL`
+fn ending_words(ending: Ending) -> String {
+    match ending {
+        Ending::Exited(code) => format!("exited with {code}"),
+        Ending::Killed { signal, .. } => supervise::signal_name(signal),
+        Ending::Unknown => "nobody knows how".to_owned(),
+    }
+}
+
+fn who(one: &Obituary) -> String {
     let pid = one.process.pid;
     match (one.rank, one.role.as_deref()) {
         (Some(rank), None | Some("rank")) => format!("rank {rank} (pid {pid})"),
@@ -247,10 +257,11 @@ fn followed(first: &Obituary, rest: &[&Obituary]) -> Option<String> {
         .take(MOST_GROUPS)
         .map(|(ending, group)| {
             let later = later(first, group);
+            let how = ending_words(*ending);
             match ending {
-                Ending::Killed { .. } => format!("{} ended by {ending} {later}", all(group, noun)),
-                Ending::Exited(_) => format!("{} {ending} {later}", all(group, noun)),
-                Ending::Unknown => format!("{} ended, {ending}, {later}", all(group, noun)),
+                Ending::Killed { .. } => format!("{} ended by {how} {later}", all(group, noun)),
+                Ending::Exited(_) => format!("{} {how} {later}", all(group, noun)),
+                Ending::Unknown => format!("{} ended {later}, {how}", all(group, noun)),
             }
         })
         .collect();
