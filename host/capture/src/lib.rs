@@ -23,6 +23,7 @@ mod process_facts;
 mod pulse;
 mod python;
 mod recall;
+mod sample;
 mod sight;
 mod turns;
 
@@ -70,6 +71,7 @@ pub use record::record;
 pub use rights::{
     OwnRights, ProcessRights, Remedy, Right, RightName, RightState, Rights, try_gpus, try_rights,
 };
+pub use sample::{SampleMoment, Sampler, sample};
 pub use scope::Scope;
 pub use stack_settings::{StackSettings, StackSource};
 pub use stacks::stack_helper;
