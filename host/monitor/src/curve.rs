@@ -10,7 +10,7 @@ use crate::{Reading, Segment};
 const FIRST_WIDTH: f64 = 0.1;
 
 /// What the samples of some time come to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// When its first sample began, by the clock of the node.
     pub at: Timestamp,

@@ -89,7 +89,7 @@ impl Segment {
             at_usec: differences(samples.iter().map(|it| Some(it.at.as_microseconds()))),
             cgroup: last.cgroup.clone(),
             clock_ticks_per_second,
-            columns: columns(&OF_SAMPLE, samples.iter()),
+            columns: columns(&OF_SAMPLE, &samples.iter()),
             cpu_count: last.machine.cpu_count,
             elapsed_usec: differences(samples.iter().map(|it| microseconds(it.elapsed_seconds))),
             gaps: last.gaps.clone(),
@@ -130,8 +130,10 @@ impl Segment {
             quota_cpus: last.quota_cpus,
             ..CgroupSample::default()
         });
-        let mut machine = model::MachineSample::default();
-        machine.cpu_count = self.cpu_count;
+        let machine = model::MachineSample {
+            cpu_count: self.cpu_count,
+            ..model::MachineSample::default()
+        };
         Some(Sample {
             at: Timestamp::from_microseconds(at_usec)?,
             cgroup,
@@ -158,8 +160,8 @@ impl ProcessColumns {
             }
         }
         let thin = || rows.iter().filter(|(at, _)| at.is_multiple_of(THIN));
-        let mut all = columns(&DENSE, rows.iter().map(|(_, it)| *it));
-        all.extend(columns(&SPARSE, thin().map(|(_, it)| *it)));
+        let mut all = columns(&DENSE, &rows.iter().map(|(_, it)| *it));
+        all.extend(columns(&SPARSE, &thin().map(|(_, it)| *it)));
         let last = rows[rows.len() - 1].1;
         Self {
             columns: all,
@@ -207,7 +209,7 @@ impl ProcessColumns {
 /// Returns the columns of `fields` that have a number.
 fn columns<'a, T: 'a>(
     fields: &[Field<T>],
-    rows: impl Iterator<Item = &'a T> + Clone,
+    rows: &(impl Iterator<Item = &'a T> + Clone),
 ) -> BTreeMap<String, Column> {
     let column = |field: &Field<T>| {
         let column = differences(rows.clone().map(|row| (field.get)(row)));

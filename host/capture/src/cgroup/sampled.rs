@@ -115,8 +115,9 @@ impl SampledCgroup {
     /// Looks at the whole chain to find out which cgroups matter.
     fn look(&mut self, machine: &Machine, lines: &[String], keeper: &mut Keeper) {
         for directory in [self.cpu.take(), self.limit.take(), self.memory.take()] {
-            let files = directory.into_iter().flat_map(|it| it.files);
-            files.for_each(|(_, kept)| keeper.forget(kept));
+            for (_, kept) in directory.into_iter().flat_map(|it| it.files) {
+                keeper.forget(kept);
+            }
         }
         let mut gaps = GapList::of_machine(); // each snapshot tells them
         let chains = chain::read(machine, lines, &mut Reader::new(), &mut gaps);

@@ -74,7 +74,8 @@ impl Keeper {
 
     /// Closes `kept`.
     pub(crate) fn forget(&mut self, kept: Kept) {
-        self.room += u64::from(kept.file.is_some());
+        let Kept { file, .. } = kept;
+        self.room += u64::from(file.is_some());
     }
 }
 

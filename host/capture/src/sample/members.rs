@@ -92,9 +92,9 @@ impl Members {
         let gone: Vec<ProcessId> = self.known.keys().copied().collect();
         for id in gone.into_iter().filter(|id| !found.contains_key(id)) {
             let files = self.known.remove(&id).expect("it was just listed");
-            [files.io, files.stat, files.status]
-                .into_iter()
-                .for_each(|kept| keeper.forget(kept));
+            for kept in [files.io, files.stat, files.status] {
+                keeper.forget(kept);
+            }
         }
         for id in found.keys() {
             self.known.entry(*id).or_insert_with(|| {

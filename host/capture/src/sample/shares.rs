@@ -1,8 +1,8 @@
 //! Whose memory it is (USS and PSS), within a budget: the kernel walks every page of a process to tell, with the lock of its memory held.
 //!
-//! All processes are read in one round, so that their sum is of one moment; samples between two rounds have none. A round that
-//! took so long is followed by a pause so much longer that the walking takes [`SHARE`] of one core at most. What a round would
-//! have to walk is bounded too: a process that is larger than [`LARGEST`] is never walked, and a gap says so.
+//! All processes are read in one round, so that their sum is of one moment; samples between two rounds have none. What a round costs
+//! follows from what it walks; the next one is so much later that walking takes half a percent of one core. A process that is
+//! larger than [`LARGEST`] is never walked, and a gap says so.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -18,6 +18,9 @@ use crate::turns::Turns;
 
 /// One part of so many of a core may be spent: half a percent.
 const SHARE: u32 = 200;
+/// What a round costs: for each process, and for each GiB in pages of 4 KiB.
+const COST_OF_PROCESS: Duration = Duration::from_micros(100);
+const COST_OF_GIBIBYTE: Duration = Duration::from_millis(25);
 /// A process with more resident bytes is not walked: at 4 KiB a page that would take some 20 ms, in which it cannot map memory.
 const LARGEST: u64 = 1 << 30;
 /// So many resident bytes are walked in a round at most.
@@ -31,6 +34,17 @@ pub(super) struct Shares {
     turns: Turns,
     /// What is said of those that are not walked, while it holds.
     left_out: Vec<Gap>,
+}
+
+/// Returns what walking the processes of `jobs` costs.
+fn cost(jobs: &[Job], processes: &[ProcessSample]) -> Duration {
+    let walked = jobs.iter().filter_map(|job| {
+        let at = processes.binary_search_by_key(&job.id, |it| it.identity);
+        processes[at.ok()?].rss_bytes
+    });
+    let mebibytes = u32::try_from(walked.sum::<u64>() >> 20).unwrap_or(u32::MAX);
+    let processes = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
+    (COST_OF_PROCESS * processes + COST_OF_GIBIBYTE * mebibytes / 1024).max(COST_OF_PROCESS)
 }
 
 impl Shares {
@@ -92,8 +106,7 @@ impl Shares {
             })
             .collect();
         self.walk(machine, &jobs, processes, gaps);
-        let took = began.elapsed();
-        self.due = Some(began + (took * SHARE).max(Duration::from_millis(1)));
+        self.due = Some(began + cost(&jobs, processes) * SHARE);
     }
 
     fn walk(
