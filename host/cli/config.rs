@@ -5,6 +5,7 @@
 pub(crate) mod file;
 mod monitor;
 mod plugins;
+mod run;
 mod values;
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,7 @@ pub(crate) use monitor::MonitorSettings;
 pub(crate) use plugins::{
     BUILTIN, EnricherEntry, Mode, PluginSettings, SinkPermissions, SinkSettings,
 };
+pub(crate) use run::{RunSettings, SignalsChoice};
 pub(crate) use values::{Age, Allowance, Pattern, Share, Size, Span};
 
 /// All settings, as in `collector.toml`.
@@ -26,6 +28,7 @@ pub(crate) struct Settings {
     pub(crate) capture: CaptureSettings,
     pub(crate) monitor: MonitorSettings,
     pub(crate) store: StoreSettings,
+    pub(crate) run: RunSettings,
     pub(crate) plugins: PluginSettings,
     pub(crate) enricher: Vec<EnricherEntry>,
     pub(crate) sink: Vec<SinkSettings>,

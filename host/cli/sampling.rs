@@ -60,14 +60,12 @@ impl SamplingSettings {
 enum Message {
     /// The store is open: this is where records go, and which task it is.
     Opened(Box<(Records, Task)>),
-    /// A stage ended, in words.
-    StageEnded(String),
     /// Take the last sample, and say on this when all is kept.
     Finish(Sender<()>),
 }
 
 /// A handle to the samples of one collector, for all its threads.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Watch {
     began: Instant,
     messages: Sender<Message>,
@@ -87,8 +85,8 @@ struct Thread {
     sampler: Sampler,
     schedule: Schedule,
     settings: SamplingSettings,
-    /// The latest stage that ended and was not told yet, and how many before it.
-    stage: Option<(String, u64)>,
+    /// How many stages had ended when that was last told.
+    ended_stages: u64,
     /// CPU time of a sample, on average.
     cost: Duration,
     watch: Watch,
@@ -122,7 +120,7 @@ impl Watch {
             // The first sample is due at once.
             schedule: Schedule::new(began, Duration::ZERO),
             settings,
-            stage: None,
+            ended_stages: 0,
             cost: Duration::ZERO,
             watch: watch.clone(),
         };
@@ -148,12 +146,6 @@ impl Watch {
         _ = self
             .messages
             .send(Message::Opened(Box::new((records, task))));
-    }
-
-    /// Says that a stage ended, in words for a line on stderr; the report is written with the next sample.
-    #[expect(dead_code, reason = "the control socket is what calls it")]
-    pub(crate) fn stage_ended(&self, words: String) {
-        _ = self.messages.send(Message::StageEnded(words));
     }
 
     /// Notes the commands of the processes of `snapshot`, which no sample reads.
@@ -193,7 +185,6 @@ impl Thread {
                     self.keeping.open(records);
                     self.keep_report();
                 }
-                Ok(Message::StageEnded(words)) => self.note_stage(words),
                 Ok(Message::Finish(done)) => {
                     self.finish();
                     _ = done.send(());
@@ -222,11 +213,10 @@ impl Thread {
         let now = Instant::now();
         self.keeping.seal_if_due(&self.watch, now);
         let is_due = now >= self.report_due;
-        let stage = self.stage.take();
+        let stage = self.ended_stages();
         let has_stage = stage.is_some();
         if self.settings.log_interval.is_some() && (is_due || has_stage) {
-            let happened = stage.map(|(words, more)| line::stage(&words, more));
-            self.say(&happened.unwrap_or_default());
+            self.say(&stage.unwrap_or_default());
         }
         if is_due {
             self.report_due = now + self.settings.report_interval();
@@ -272,16 +262,20 @@ impl Thread {
         interval * times.unwrap_or(60)
     }
 
-    fn note_stage(&mut self, words: String) {
-        let before = self.stage.take().map_or(0, |(_, more)| more + 1);
-        self.stage = Some((words, before));
+    /// Returns what stages have ended since this was last asked, in words.
+    fn ended_stages(&mut self) -> Option<String> {
+        let monitor = self.watch.monitor();
+        let (_, ended) = monitor.stages.counts();
+        let before = std::mem::replace(&mut self.ended_stages, ended);
+        let newest = monitor.stages.newest_ended().filter(|_| ended > before)?;
+        Some(line::stage(newest, ended - before - 1))
     }
 
     fn say(&self, stage: &str) {
         let monitor = self.watch.monitor();
         let line = line::live(&monitor, self.watch.elapsed(), stage);
         drop(monitor);
-        ui::mention(&line);
+        ui::say(&line);
     }
 
     fn keep_report(&mut self) {
@@ -303,15 +297,11 @@ impl Thread {
             if !monitor.has_ended() {
                 monitor.end(now, None);
             }
-            monitor.stages.watching_ended(monitor::Moment {
-                at: now,
-                elapsed_seconds: elapsed.as_secs_f64(),
-            });
             line::finished(&monitor, elapsed)
         };
         // A short run says no more than where its snapshots are.
         if self.settings.log_interval.is_some_and(|it| elapsed > it) {
-            ui::mention(&words);
+            ui::say(&words);
         }
         self.keep_report();
     }

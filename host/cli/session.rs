@@ -5,7 +5,7 @@ mod storing;
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use capture::{
@@ -18,7 +18,6 @@ use plugin::{Plugins, Sinks, StorageRequest};
 use store::{Location, Summary};
 use tokio::sync::mpsc::{self, UnboundedSender, unbounded_channel};
 use tokio::sync::watch::Receiver;
-use tokio::time::Instant;
 use tracing::warn;
 
 use crate::args::{LookArgs, WatchArgs};
@@ -26,7 +25,7 @@ use crate::clock::Clock;
 use crate::collect::{self, Request};
 use crate::commands::World;
 use crate::config::{Loaded, ScopeChoice, StackChoice};
-use crate::control::{Board, Server, Socket};
+use crate::control::{Board, Server, SharedStages, Socket};
 use crate::enrichers::{compiler, enrichers};
 use crate::environment;
 use crate::ledger::{Ledger, Pace};
@@ -142,6 +141,12 @@ impl Session {
             settings.detailed_memory,
         );
         Watch::start(sampler, about, settings, self.clock)
+    }
+
+    /// Returns when to look ahead of the deadline that the environment names.
+    pub(crate) fn last_look(&self) -> Option<Instant> {
+        let lead = self.loaded.settings.run.deadline_lead.duration();
+        crate::deadline::last_look(self.clock.now(), lead)
     }
 
     /// Returns the plugins, which begin to load. `helpers` is where the machine that is looked at knows processes of ours.
@@ -319,8 +324,12 @@ impl Collector {
     pub(crate) fn start(session: Session, eye: Eye, socket: Result<Socket, String>) -> Self {
         let (requests, receiver) = unbounded_channel();
         let board = Board::new(&session, eye.scope.root(), session.clock);
+        let watch = session.watch(&eye);
         let server = match socket {
-            Ok(socket) => Server::start(socket, board.clone(), requests.clone()),
+            Ok(socket) => {
+                let stages = SharedStages::new(watch.clone(), session.clock);
+                Server::start(socket, board.clone(), requests.clone(), stages)
+            }
             Err(reason) => {
                 warn!(
                     "There is no control socket, so `taskscope ctl` does not reach this collector: {reason}."
@@ -329,7 +338,6 @@ impl Collector {
             }
         };
         let (sender, done) = channel();
-        let watch = session.watch(&eye);
         let watched = watch.clone();
         let work = move || {
             let runtime = match tokio::runtime::Builder::new_current_thread()
@@ -343,7 +351,7 @@ impl Collector {
             };
             let clock = session.clock;
             let meter = eye.machine.meter();
-            let ledger = Ledger::new(session.pace.clone(), meter, Instant::now());
+            let ledger = Ledger::new(session.pace.clone(), meter, tokio::time::Instant::now());
             let plugins = session.plugins(eye.machine.helpers());
             let (sinks, requests) = session.sinks(eye.machine.helpers());
             let opening = Opening {

@@ -7,16 +7,20 @@
 )]
 
 mod architecture;
+mod attach;
 mod bench;
 mod budget;
 mod control;
+mod deadline;
 mod doctor;
+mod entrypoint;
 mod environments;
 mod gpus;
 mod guards;
 mod harmless;
 mod job;
 mod monitor;
+mod our_failures;
 mod plugin_commands;
 mod plugins;
 mod read;
@@ -24,6 +28,8 @@ mod run;
 mod services;
 mod settings;
 mod sinks;
+mod stages;
 mod stored;
 mod support;
+mod terminal;
 mod unprivileged;

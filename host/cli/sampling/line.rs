@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::{CgroupSample, Limit};
-use monitor::{Monitor, NO_STAGE, Reading};
+use monitor::{Monitor, NO_STAGE, Reading, Stage, path_text};
 
 use crate::page::{count, safe, table};
 
@@ -30,12 +30,20 @@ pub(super) fn live(monitor: &Monitor, elapsed: Duration, what: &str) -> String {
     parts.join(BETWEEN)
 }
 
-/// Returns that a stage ended, `words`, and that `more` have ended since the last line.
-pub(super) fn stage(words: &str, more: u64) -> String {
-    let words = safe(words);
+/// Returns that `stage` ended, and that `more` have ended since the last line.
+pub(super) fn stage(stage: &Stage, more: u64) -> String {
+    let took = table::duration(Duration::try_from_secs_f64(stage.wall_seconds).unwrap_or_default());
+    let path = safe(&path_text(&stage.path));
+    let words = match &stage.error {
+        Some(error) => format!("failed {path} after {took}: {}", safe(error)),
+        None => format!("completed {path} in {took}"),
+    };
     match more {
         0 => format!("{words}{BETWEEN}"),
-        more => format!("{words} (and {more} more stages){BETWEEN}"),
+        more => format!(
+            "{words} (and {}){BETWEEN}",
+            count(more, "more stage", "more stages")
+        ),
     }
 }
 

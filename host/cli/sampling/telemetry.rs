@@ -27,6 +27,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const MOST_WORDS: usize = 3;
 
 /// Writes telemetry.
+#[derive(Debug)]
 pub(crate) struct Telemetry {
     clock_ticks_per_second: u64,
     hostname: String,
@@ -34,7 +35,7 @@ pub(crate) struct Telemetry {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     commands: BTreeMap<ProcessId, String>,
     /// When the last line was written, after the start of the collector, and what each process had used by then.

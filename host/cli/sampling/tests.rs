@@ -63,13 +63,13 @@ fn the_live_line_says_what_is_known_and_what_is_not() {
     let mut later = sample(2.0);
     later.processes[0].utime_ticks = 300;
     monitor.sample(later, 0);
-    let line = line::live(
-        &monitor,
-        minute,
-        &line::stage("completed fit\u{1b}[2J (2.0s)", 2),
-    );
+    let ended: monitor::Stage = serde_json::from_value(serde_json::json!({
+        "id": 0, "name": "fit\u{1b}[2J", "path": ["fit\u{1b}[2J"], "start_seconds": 0.0, "wall_seconds": 2.0
+    }))
+    .unwrap();
+    let line = line::live(&monitor, minute, &line::stage(&ended, 2));
     assert!(
-        line.starts_with("completed fit\\u{1b}[2J (2.0s) (and 2 more stages) · 1m30s · "),
+        line.starts_with("completed fit\\u{1b}[2J in 2.0s (and 2 more stages) · 1m30s · "),
         "{line}"
     );
     assert!(line.contains(" · CPU 150 % · "), "{line}");

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::{Report, Statistics};
+use crate::{Report, Stage, Statistics};
 
 /// The name under which our types keep what the document has beside the other fields.
 const STATISTICS: &str = "statistics";
@@ -45,6 +45,15 @@ impl Report {
             .and_then(|()| lower(&mut document))
             .and_then(|()| Self::deserialize(document))
             .map_err(DocumentError)
+    }
+}
+
+impl Stage {
+    /// Returns it as the report's document has it.
+    pub fn document(&self) -> Value {
+        let mut document = serde_json::to_value(self).expect("a stage is plain data");
+        raise(&mut document);
+        document
     }
 }
 
