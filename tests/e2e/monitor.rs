@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use testkit::{DEADLINE, Sandbox, newest_python, wait_until};
 
-use crate::support::{files, sandbox};
+use crate::support::{binary, files, sandbox};
 
 const KILL: i32 = 9;
 
@@ -261,6 +261,33 @@ fn a_held_gil_stops_no_sample() {
         after["samples"]
     );
     running.wait(DEADLINE).success();
+}
+
+#[test]
+fn a_stage_has_its_samples_a_line_at_its_end_and_a_row_in_the_report() {
+    let sandbox = quick("");
+    let program = binary();
+    let task = format!("{} stage fit -- sleep 1; sleep 0.2", program.display());
+    let output = sandbox.run(["run", "--", "sh", "-c", &task]).success();
+    assert!(
+        output.stderr.contains("completed fit in "),
+        "{}",
+        output.stderr
+    );
+    let report = report(&sandbox);
+    let stage = &report["stages"][0];
+    assert_eq!(
+        (&stage["name"], &stage["error"]),
+        (&"fit".into(), &Value::Null)
+    );
+    assert!(number(&stage["samples"]) >= 1.0, "{stage}");
+    assert!(stage["peak_tree_rss_bytes"].is_number(), "{stage}");
+    assert_eq!(report["stage_totals"][0]["count"], 1);
+    let page = sandbox.run(["report"]).success().stdout;
+    assert!(
+        page.contains("PEAK RSS") && page.contains("\nfit "),
+        "{page}"
+    );
 }
 
 #[test]
