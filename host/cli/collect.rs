@@ -126,6 +126,9 @@ pub(crate) async fn collect(
         }
         board.scheduled(&schedule, &ledger);
     }
+    if let Some(ends) = &line.ends {
+        ends.close();
+    }
     // What it keeps has to come before the writer is closed.
     if let Some(watch) = &line.watch {
         watch.finish().await;

@@ -12,7 +12,7 @@ use capture::{
     GpuSettings, HelperProgram, Machine, Options, Sampler, Scope, StackSettings, StackSource,
 };
 use helper::Register;
-use model::{Detail, ProcessId, Task};
+use model::{Detail, ProcessId, Task, Trigger};
 use monitor::About;
 use plugin::{Plugins, Sinks, StorageRequest};
 use store::{Location, Summary};
@@ -26,6 +26,7 @@ use crate::collect::{self, Request};
 use crate::commands::World;
 use crate::config::{Loaded, ScopeChoice, StackChoice};
 use crate::control::{Board, Server, SharedStages, Socket};
+use crate::ends::Ends;
 use crate::enrichers::{compiler, enrichers};
 use crate::environment;
 use crate::ledger::{Ledger, Pace};
@@ -291,6 +292,7 @@ pub(crate) struct Opening {
     /// The samples beside the snapshots.
     pub(crate) watch: Watch,
     pub(crate) clock: Clock,
+    pub(crate) ends: Ends,
 }
 
 impl Opening {
@@ -299,6 +301,7 @@ impl Opening {
         let (writer, task, store) = self.session.writer(&hurried).await;
         self.watch.opened(writer.records(), task.clone());
         tokio::spawn(sinks::serve(self.requests, store, task.clone()));
+        self.ends.keep_with(writer.records());
         Line {
             eye: self.eye,
             plugins: self.plugins,
@@ -307,12 +310,15 @@ impl Opening {
             task,
             watch: Some(self.watch),
             clock: self.clock,
+            ends: Some(self.ends),
         }
     }
 }
 
 /// A collector at work on a thread of its own, so that whatever happens to it does not reach the task.
 pub(crate) struct Collector {
+    /// How processes of the task ended.
+    pub(crate) ends: Ends,
     requests: UnboundedSender<Request>,
     done: std::sync::mpsc::Receiver<Summary>,
     server: Option<Server>,
@@ -339,6 +345,12 @@ impl Collector {
         };
         let (sender, done) = channel();
         let watched = watch.clone();
+        let ends = Ends::begin(&eye.machine, eye.scope.clone(), session.clock);
+        let asked = requests.clone();
+        ends.watch(move || {
+            _ = asked.send(Request::Snapshot(Trigger::Pressure));
+        });
+        let for_line = ends.clone();
         let work = move || {
             let runtime = match tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -362,6 +374,7 @@ impl Collector {
                 session,
                 watch: watched,
                 clock,
+                ends: for_line,
             };
             let summary = runtime.block_on(collect::collect(opening, ledger, receiver, board));
             _ = sender.send(summary);
@@ -374,6 +387,7 @@ impl Collector {
             warn!("Nothing is collected: the collector's thread cannot start: {error}.");
         }
         Self {
+            ends,
             requests,
             done,
             server,

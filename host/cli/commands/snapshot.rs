@@ -92,6 +92,7 @@ pub(crate) fn run(args: &SnapshotArgs, world: &World) -> anyhow::Result<Outcome>
             task,
             watch: None,
             clock: world.clock,
+            ends: None,
         };
         let id = line.keep(snapshot).await?.id;
         let written = line.writer.close(LOAD_DEADLINE).await;
