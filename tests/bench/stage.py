@@ -49,7 +49,7 @@ print(json.dumps(figures), flush=True)
 if "TASKSCOPE_SOCKET" in os.environ:
     time.sleep(0.5)
     asked = socket.socket(socket.AF_UNIX); asked.connect(os.environ["TASKSCOPE_SOCKET"]); asked.sendall(b"status\\n")
-    print(asked.makefile().readline(), flush=True)
+    print(asked.makefile().readline(), end="", flush=True)
 """
 
 
