@@ -2,12 +2,15 @@
 
 use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::environment;
 
@@ -78,7 +81,45 @@ pub(crate) fn say(words: &str) {
         _ = writeln!(lines, "[taskscope] {line}");
     }
     // A closed stderr must never be the end of a task.
-    _ = io::stderr().lock().write_all(lines.as_bytes());
+    _ = Patient.write_all(lines.as_bytes());
+}
+
+/// How long a stderr is waited for that takes nothing.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Stderr, which is given up for a moment's words when it takes none: a pipe that nobody empties must not hold up the end of a
+/// task for ever.
+struct Patient;
+
+impl Write for Patient {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if takes_words(PATIENCE) {
+            io::stderr().lock().write_all(bytes)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes words as [`say`] does, or not at all where stderr takes none now.
+pub(crate) fn mention(words: &str) {
+    if takes_words(Duration::ZERO) {
+        say(words);
+    }
+}
+
+/// Whether stderr takes a few lines within `patience`. Of a pipe this says that there is room for 4 KiB.
+fn takes_words(patience: Duration) -> bool {
+    let stderr = io::stderr();
+    let mut waiting = [PollFd::new(&stderr, PollFlags::OUT)];
+    let patience = Timespec::try_from(patience).ok();
+    match poll(&mut waiting, patience.as_ref()) {
+        Ok(0) => false,
+        Ok(_) | Err(_) => true, // closed, or a file: writing says what is wrong
+    }
 }
 
 /// How far long work is, on one line of a terminal; nothing where stderr is none, or the work is short.
@@ -133,7 +174,7 @@ pub(crate) fn start_logging() {
     });
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(|| Patient)
         .event_format(Line)
         .finish();
     // Fails only when one is set already, which then serves as well.

@@ -16,6 +16,7 @@ mod gpus;
 mod guards;
 mod harmless;
 mod job;
+mod monitor;
 mod plugin_commands;
 mod plugins;
 mod read;

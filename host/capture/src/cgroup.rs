@@ -5,6 +5,7 @@ mod chain;
 mod limits;
 mod numbers;
 mod others;
+mod sampled;
 
 use std::fs;
 use std::io;
@@ -18,6 +19,8 @@ use crate::gaps::GapList;
 use crate::hierarchy::Hierarchy;
 use crate::machine::Machine;
 use crate::proc::{Reader, text};
+
+pub(crate) use sampled::SampledCgroup;
 
 const PRESSURE: [&str; 3] = ["cpu", "io", "memory"];
 

@@ -23,6 +23,7 @@ mod process_facts;
 mod pulse;
 mod python;
 mod recall;
+mod sample;
 mod sight;
 mod turns;
 
@@ -72,6 +73,7 @@ pub use remains::{Remains, is_there, remains};
 pub use rights::{
     OwnRights, ProcessRights, Remedy, Right, RightName, RightState, Rights, try_gpus, try_rights,
 };
+pub use sample::{SampleMoment, Sampler, sample};
 pub use scope::Scope;
 pub use stack_settings::{StackSettings, StackSource};
 pub use stacks::stack_helper;

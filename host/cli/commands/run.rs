@@ -102,9 +102,19 @@ fn watch(
     };
     let ending = wait(collector.as_ref(), events);
     if let Some(collector) = collector {
+        collector.watch().ended(session.now(), failure(ending));
         conclude(collector.finish(Request::TaskEnded), session);
     }
     ending
+}
+
+/// Returns how a task failed, in words; nothing where it did not, or nobody knows.
+fn failure(ending: Ending) -> Option<String> {
+    match ending {
+        Ending::Exited(0) | Ending::Unknown => None,
+        Ending::Exited(status) => Some(format!("exit status {status}")),
+        Ending::Killed { signal, .. } => Some(format!("signal {signal}")),
+    }
 }
 
 /// Passes signals on as requests until the task has ended.

@@ -225,6 +225,11 @@ impl Stages {
         }
     }
 
+    /// Returns the stage that ended last.
+    pub fn newest_ended(&self) -> Option<&Stage> {
+        self.ended.back()
+    }
+
     /// Returns whether a stage of `owner` is open.
     pub fn has_open(&self, owner: Owner) -> bool {
         self.open_of(owner).next().is_some()
