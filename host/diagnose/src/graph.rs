@@ -222,7 +222,8 @@ fn socket(
             evidence.extend(case.cite_newest(node, &format!("/ipc/endpoints/{index}/peer")));
             (owners(case, node, other, None), false)
         }
-        None => match elsewhere(case, node, endpoint) {
+        // Elsewhere, or not accepted yet: then who listens there could.
+        None => match elsewhere(case, node, endpoint).or_else(|| listeners(case, node, endpoint)) {
             Some(wakers) => (wakers, false),
             None => (Vec::new(), true),
         },
@@ -263,23 +264,36 @@ fn elsewhere(case: &Case<'_>, node: usize, endpoint: &Endpoint) -> Option<Vec<us
     None
 }
 
+/// Who of the same node listens where a TCP socket wants to be connected.
+fn listeners(case: &Case<'_>, node: usize, endpoint: &Endpoint) -> Option<Vec<usize>> {
+    let remote = endpoint.tcp.as_ref()?.remote.as_str();
+    let (_, port) = remote.rsplit_once(':')?;
+    let endpoints = case.nodes[node].newest().ipc.endpoints.iter();
+    let mut listening = endpoints.filter(|other| {
+        let other = other.tcp.as_ref();
+        other.is_some_and(|other| {
+            let anywhere = ["0.0.0.0", "[::]"]
+                .iter()
+                .any(|any| other.local == format!("{any}:{port}"));
+            other.state == "listen" && (other.local == remote || anywhere)
+        })
+    });
+    listening
+        .next()
+        .map(|listener| owners(case, node, listener, None))
+}
+
 /// A connection that is asked for: whoever listens there could accept it.
 fn connection(case: &Case<'_>, actor: usize, target: &str) -> Option<Edge> {
     let node = case.actors[actor].node;
     let (index, endpoint) = case.nodes[node].endpoint(target)?;
     let mut evidence = Vec::new();
     let mut wakers = Vec::new();
-    if let Some(tcp) = &endpoint.tcp {
+    if endpoint.tcp.is_some() {
         for key in ["tcp/state", "tcp/remote"] {
             evidence.extend(case.cite_newest(node, &format!("/ipc/endpoints/{index}/{key}")));
         }
-        let listens = |other: &&Endpoint| {
-            let other = other.tcp.as_ref();
-            other.is_some_and(|other| other.state == "listen" && other.local == tcp.remote)
-        };
-        if let Some(listener) = case.nodes[node].newest().ipc.endpoints.iter().find(listens) {
-            wakers = owners(case, node, listener, None);
-        }
+        wakers = listeners(case, node, endpoint).unwrap_or_default();
     }
     Some(Edge {
         kind: EdgeKind::Connect,
