@@ -19,32 +19,35 @@ pub(crate) fn page(merged: &Merged, ui: Ui) -> String {
         merged.tree.iter().rev().map(|node| (0, node)).collect();
     while let Some((depth, node)) = waiting.pop() {
         line(&mut page, depth, node, ui);
-        // Where the path does not fork, it is not indented further: stacks are deeper than terminals are wide.
-        let depth = if node.children.len() == 1 && is_whole(node) {
-            depth
-        } else {
-            depth + 1
-        };
-        waiting.extend(node.children.iter().rev().map(|child| (depth, child)));
+        // Frames that all of them share stand below without saying so again: only where the path forks it goes further in.
+        let mut last = node;
+        while let Some(only) = only_child(last) {
+            _ = writeln!(page, "{}{}", "  ".repeat(depth), safe(&only.frame));
+            last = only;
+        }
+        let children = last.children.iter().rev();
+        waiting.extend(children.map(|child| (depth + 1, child)));
     }
     page
 }
 
-/// Whether all that are here are in the one frame below.
-fn is_whole(node: &MergedNode) -> bool {
-    node.children
-        .first()
-        .is_some_and(|child| child.threads == node.threads)
+/// The one frame that all that are here call.
+fn only_child(node: &MergedNode) -> Option<&MergedNode> {
+    match node.children.as_slice() {
+        [only] if only.threads == node.threads => Some(only),
+        _ => None,
+    }
 }
 
 fn line(page: &mut String, depth: usize, node: &MergedNode, ui: Ui) {
+    let several = node.ranks.contains([',', '-']);
+    let ranks = format!("{} {}", if several { "ranks" } else { "rank" }, node.ranks);
     let who = match (node.ranks.is_empty(), node.pids.as_slice()) {
-        (false, []) => format!("ranks {}", node.ranks),
-        (false, pids) => format!(
-            "ranks {}, {}",
-            node.ranks,
-            count(pids.len(), "other process", "other processes")
-        ),
+        (false, []) => ranks,
+        (false, pids) => {
+            let others = count(pids.len(), "other process", "other processes");
+            format!("{ranks}, {others}")
+        }
         (true, [pid]) => format!("process {pid}"),
         (true, pids) => count(pids.len(), "process", "processes"),
     };

@@ -171,7 +171,11 @@ fn doing(scene: &Scene<'_>, actor: usize) -> String {
 fn root(scene: &Scene<'_>, culprit: usize) -> (Option<i32>, String, Vec<Evidence>) {
     let case = &scene.case;
     let it = &case.actors[culprit];
-    let evidence = scene.standing(culprit);
+    let mut evidence = scene.standing(culprit);
+    if let Some(thread) = thread_index(it.process, it.process.pid) {
+        let call = format!("proc/threads/{thread}/call");
+        evidence.extend(case.cite(culprit, &call));
+    }
     if let Some(tid) = inner_thread(scene, culprit) {
         let index = thread_index(it.process, tid);
         let more =
