@@ -25,3 +25,4 @@ mod sinks;
 mod stored;
 mod support;
 mod unprivileged;
+mod why;
