@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    attach, config, debug, diff, doctor, list, plugin, plugin_compile, run, show, snapshot, spool,
-    why,
+    attach, config, ctl, debug, diff, doctor, list, plugin, plugin_compile, run, show, snapshot,
+    spool, why,
 };
 use crate::config::{ScopeChoice, Span};
 use crate::root::Wanted;
@@ -37,6 +37,7 @@ pub(crate) enum Command {
     Run(run::RunArgs),
     Attach(attach::AttachArgs),
     Snapshot(snapshot::SnapshotArgs),
+    Ctl(ctl::CtlArgs),
     List(list::ListArgs),
     Show(show::ShowArgs),
     Spool(spool::SpoolArgs),

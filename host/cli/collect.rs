@@ -11,9 +11,12 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
+use crate::control::Board;
 use crate::ledger::Ledger;
 use crate::pipeline::{Kept, look};
+use crate::schedule::Schedule;
 use crate::session::Opening;
+use crate::wishes::Wishes;
 
 /// How long a turn that is under way may go on once the task has ended.
 const TURN_GRACE: Duration = Duration::from_secs(2);
@@ -27,6 +30,12 @@ const CLOSE_GRACE: Duration = Duration::from_secs(3);
 pub(crate) enum Request {
     /// Take a snapshot now, for this reason.
     Snapshot(Trigger),
+    /// Look so often from here on; none: as the settings and the budget say.
+    Interval(Option<Duration>),
+    /// Take no snapshot but those that are asked for.
+    Pause,
+    /// Go on, with a snapshot at once.
+    Resume,
     /// The task has ended: write what there is and stop.
     TaskEnded,
     /// Nobody wants more: do what was asked for, write what there is and stop.
@@ -38,7 +47,7 @@ impl Request {
     fn turn_grace(self) -> Duration {
         match self {
             Self::TaskEnded => TURN_GRACE,
-            Self::Snapshot(_) | Self::Stop => STOP_GRACE,
+            _ => STOP_GRACE,
         }
     }
 
@@ -47,32 +56,36 @@ impl Request {
     pub(crate) fn finish_grace(self) -> Duration {
         let turns = match self {
             Self::TaskEnded => 1,
-            Self::Snapshot(_) | Self::Stop => 2,
+            _ => 2,
         };
         self.turn_grace() * turns + CLOSE_GRACE + Duration::from_secs(1)
     }
 }
 
-/// Runs until it is told to stop or until nobody can ask any more.
+/// Runs until it is told to stop or until nobody can ask any more; `board` is told how it goes.
 pub(crate) async fn collect(
     opening: Opening,
     mut ledger: Ledger,
     mut requests: UnboundedReceiver<Request>,
+    board: Board,
 ) -> Summary {
     let mut schedule = Schedule::new(Instant::now(), ledger.interval());
     let start = ledger.begin(Trigger::Start, 0, Instant::now());
     let (eye, clock) = (opening.eye.clone(), opening.clock);
     let hurry = opening.plugins.hurry();
-    let mut next = None;
+    let mut wishes = Wishes::default();
     let (hurried, is_hurried) = watch::channel(false);
+    board.begin();
     // The task may be short: look while the store is still being opened.
     let opening = async { tokio::join!(look(&eye, start, clock), opening.open(is_hurried)) };
     let ((first, mut line), early) =
-        Box::pin(open(opening, &mut requests, &mut next, &hurried)).await;
+        Box::pin(open(opening, &mut requests, &mut wishes, &hurried)).await;
+    board.opened(&line.task);
     let mut end = match (first, early) {
         (Ok(snapshot), None) => {
             let turn = line.keep(snapshot);
-            drive(turn, &mut ledger, &mut requests, &mut next, &hurry).await
+            let turn = book(turn, &mut ledger, &board);
+            drive(turn, &mut requests, &mut wishes, &hurry).await
         }
         (Ok(snapshot), Some(end)) => {
             hurry.up(); // an end is not held up by a compiler
@@ -86,28 +99,34 @@ pub(crate) async fn collect(
     };
     capture::forget_start();
     while end != Some(Request::TaskEnded) {
-        let trigger = match (next.take(), end) {
+        let paused = wishes.apply(&mut ledger, &mut schedule, &board);
+        let trigger = match (wishes.next.take(), end) {
             (Some(trigger), _) => trigger,
             (None, Some(_)) => break,
             (None, None) => tokio::select! {
-                request = requests.recv() => match request {
-                    Some(Request::Snapshot(trigger)) => trigger,
-                    Some(Request::TaskEnded | Request::Stop) | None => break,
-                },
-                () = sleep_until(schedule.due()) => Trigger::Interval,
+                request = requests.recv() => {
+                    end = wishes.note(request);
+                    continue;
+                }
+                () = sleep_until(schedule.due()), if !schedule.is_paused() => Trigger::Interval,
             },
         };
-        let cause = ledger.begin(trigger, schedule.take_missed(), Instant::now());
+        let mut cause = ledger.begin(trigger, schedule.take_missed(), Instant::now());
+        cause.paused = paused;
+        board.begin();
         let turn = line.turn(cause);
         if let Some(end) = end {
             finish(turn, end).await;
             continue;
         }
-        end = drive(turn, &mut ledger, &mut requests, &mut next, &hurry).await;
+        let turn = book(turn, &mut ledger, &board);
+        end = drive(turn, &mut requests, &mut wishes, &hurry).await;
         if trigger == Trigger::Interval {
             schedule.advance(Instant::now(), ledger.interval());
         }
+        board.scheduled(&schedule, &ledger);
     }
+    board.note_pause();
     let (summary, ()) = tokio::join!(
         line.writer.close(CLOSE_GRACE),
         line.sinks.close(CLOSE_GRACE)
@@ -119,7 +138,7 @@ pub(crate) async fn collect(
 async fn open<T>(
     opening: impl Future<Output = T>,
     requests: &mut UnboundedReceiver<Request>,
-    next: &mut Option<Trigger>,
+    wishes: &mut Wishes,
     hurried: &watch::Sender<bool>,
 ) -> (T, Option<Request>) {
     let mut opening = pin!(opening);
@@ -128,24 +147,34 @@ async fn open<T>(
         tokio::select! {
             biased;
             opened = &mut opening => return (opened, end),
-            request = requests.recv(), if end.is_none() => match request {
-                Some(Request::Snapshot(trigger)) => *next = Some(trigger),
-                other => {
+            request = requests.recv(), if end.is_none() => {
+                end = wishes.note(request);
+                if end.is_some() {
                     hurried.send_replace(true);
-                    end = Some(other.unwrap_or(Request::Stop));
                 }
-            },
+            }
         }
     }
 }
 
-/// Runs one turn to its end while taking requests, and books it; returns the request to end, if it came. From then on the
-/// turn has the time that the request allows and is then given up.
-async fn drive(
+/// Runs one turn and books what it cost and what came of it.
+async fn book(
     turn: impl Future<Output = anyhow::Result<Kept>>,
     ledger: &mut Ledger,
+    board: &Board,
+) -> anyhow::Result<()> {
+    let done = turn.await;
+    ledger.end(done.as_ref().ok(), Instant::now());
+    board.end(done.as_ref());
+    done.map(drop)
+}
+
+/// Runs one turn to its end while taking requests; returns the request to end, if it came. From then on the turn has the
+/// time that the request allows and is then given up.
+async fn drive(
+    turn: impl Future<Output = anyhow::Result<()>>,
     requests: &mut UnboundedReceiver<Request>,
-    next: &mut Option<Trigger>,
+    wishes: &mut Wishes,
     hurry: &Hurry,
 ) -> Option<Request> {
     let mut turn = pin!(turn);
@@ -153,20 +182,15 @@ async fn drive(
         tokio::select! {
             biased;
             done = &mut turn => {
-                ledger.end(done.as_ref().ok(), Instant::now());
                 if let Err(error) = done {
                     note(&error);
                 }
                 return None;
             }
-            request = requests.recv() => match request {
-                Some(Request::Snapshot(trigger)) => *next = Some(trigger),
-                end => {
-                    hurry.up(); // an end is not held up by a compiler
-                    let end = end.unwrap_or(Request::Stop);
-                    finish(turn, end).await;
-                    return Some(end);
-                }
+            request = requests.recv() => if let Some(end) = wishes.note(request) {
+                hurry.up(); // an end is not held up by a compiler
+                finish(turn, end).await;
+                return Some(end);
             },
         }
     }
@@ -190,90 +214,5 @@ fn note(error: &anyhow::Error) {
         debug!("{error:#}");
     } else {
         warn!("No snapshot this time: {error:#}.");
-    }
-}
-
-/// When the next cycle is due. Deadlines are whole intervals apart, whatever a cycle takes; those that pass while a cycle
-/// is at work are missed, not caught up.
-#[derive(Debug)]
-struct Schedule {
-    due: Instant,
-    interval: Duration,
-    missed: u64,
-}
-
-impl Schedule {
-    fn new(start: Instant, interval: Duration) -> Self {
-        Self {
-            due: start + interval,
-            interval,
-            missed: 0,
-        }
-    }
-
-    fn due(&self) -> Instant {
-        self.due
-    }
-
-    /// Moves on after the cycle that was due, at `now`, by the `interval` in force from here on.
-    fn advance(&mut self, now: Instant, interval: Duration) {
-        self.interval = interval;
-        self.due += self.interval;
-        let late = now.saturating_duration_since(self.due);
-        if late > Duration::ZERO {
-            let passed =
-                u64::try_from(late.as_nanos() / self.interval.as_nanos()).unwrap_or(u64::MAX) + 1;
-            self.missed = self.missed.saturating_add(passed);
-            self.due += self.interval * u32::try_from(passed).unwrap_or(u32::MAX);
-        }
-    }
-
-    fn take_missed(&mut self) -> u64 {
-        std::mem::take(&mut self.missed)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    #[test]
-    fn cycles_in_time_keep_to_the_deadlines() {
-        let start = Instant::now();
-        let mut schedule = Schedule::new(start, SECOND);
-        schedule.advance(start + SECOND + SECOND / 2, SECOND);
-        assert_eq!(
-            (schedule.due(), schedule.take_missed()),
-            (start + 2 * SECOND, 0)
-        );
-    }
-
-    #[test]
-    fn deadlines_that_passed_are_missed_and_counted_once() {
-        let start = Instant::now();
-        let mut schedule = Schedule::new(start, SECOND);
-        schedule.advance(start + 4 * SECOND + SECOND / 2, SECOND); // due at 1; 2, 3 and 4 passed meanwhile
-        assert_eq!(
-            (schedule.due(), schedule.take_missed()),
-            (start + 5 * SECOND, 3)
-        );
-        schedule.advance(start + 5 * SECOND, SECOND);
-        assert_eq!(
-            (schedule.due(), schedule.take_missed()),
-            (start + 6 * SECOND, 0)
-        );
-    }
-
-    #[test]
-    fn a_longer_interval_counts_from_the_deadline_that_was_due() {
-        let start = Instant::now();
-        let mut schedule = Schedule::new(start, SECOND);
-        schedule.advance(start + SECOND + SECOND / 2, 3 * SECOND);
-        assert_eq!(
-            (schedule.due(), schedule.take_missed()),
-            (start + 4 * SECOND, 0)
-        );
     }
 }

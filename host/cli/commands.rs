@@ -2,6 +2,7 @@
 
 pub(crate) mod attach;
 pub(crate) mod config;
+pub(crate) mod ctl;
 pub(crate) mod debug;
 pub(crate) mod diff;
 pub(crate) mod doctor;
@@ -52,6 +53,7 @@ fn run_here(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::Run(args) => run::run(args, &world),
         Command::Attach(args) => attach::run(&args, &world),
         Command::Snapshot(args) => snapshot::run(&args, &world),
+        Command::Ctl(args) => ctl::run(&args, &world),
         Command::List(args) => list::run(&args, &world),
         Command::Show(args) => show::run(&args, &world),
         Command::Spool(args) => spool::run(&args, &world),

@@ -32,6 +32,8 @@ pub(crate) struct Ledger {
     settled: Option<(Instant, Duration)>,
     /// The same of the latest cycle that was due; what was spent on others since is added.
     settled_due: (Instant, Duration),
+    /// What the settings and options say; `pace` is what somebody asked for since.
+    settings: Pace,
     turn: (Trigger, Instant),
     written_bytes: u64,
 }
@@ -39,23 +41,32 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// Begins at `now`.
     pub(crate) fn new(pace: Pace, meter: Meter, now: Instant) -> Self {
-        let governor = pace
-            .budget
-            .clone()
-            .map(|(percent, levels)| Governor::new(percent / 100.0, pace.interval, levels));
         Self {
             begun: now,
-            governor,
+            governor: governor(&pace),
             longest_cycle: None,
             meter,
-            pace,
+            pace: pace.clone(),
             previous_bytes: None,
             recent_percent: None,
             settled: None,
             settled_due: (now, Duration::ZERO),
+            settings: pace,
             turn: (Trigger::Start, now),
             written_bytes: 0,
         }
+    }
+
+    /// Looks each `interval` from here on, whatever it costs; none: as often as the settings say.
+    pub(crate) fn set_interval(&mut self, interval: Option<Duration>) {
+        self.pace = interval.map_or_else(
+            || self.settings.clone(),
+            |interval| Pace {
+                budget: None,
+                interval,
+            },
+        );
+        self.governor = governor(&self.pace);
     }
 
     /// Returns the interval in force.
@@ -64,12 +75,18 @@ impl Ledger {
         governor.map_or(self.pace.interval, Governor::interval)
     }
 
+    /// Returns whether the budget rules the interval.
+    pub(crate) fn has_budget(&self) -> bool {
+        self.governor.is_some()
+    }
+
     /// Begins a cycle.
     pub(crate) fn begin(&mut self, trigger: Trigger, missed_cycles: u64, now: Instant) -> Cause {
         self.turn = (trigger, now);
         Cause {
             interval: Some(self.interval()),
             missed_cycles,
+            paused: None,
             spending: Some(self.spending()),
             trigger,
         }
@@ -130,6 +147,11 @@ impl Ledger {
             written_bytes: self.written_bytes,
         }
     }
+}
+
+fn governor(pace: &Pace) -> Option<Governor> {
+    let (percent, levels) = pace.budget.clone()?;
+    Some(Governor::new(percent / 100.0, pace.interval, levels))
 }
 
 /// `used` in percent of one core over `period`, to a thousandth.
@@ -203,6 +225,19 @@ mod tests {
         assert_eq!(fixed.interval(), DEFAULT);
         assert_eq!(fixed.spending().detail, Detail::Full);
         assert_eq!(fixed.spending().budget_percent, None);
+    }
+
+    #[test]
+    fn an_interval_that_is_asked_for_holds_until_the_settings_are_asked_for() {
+        let now = Instant::now();
+        let mut ledger = ledger(Some(1.0), now);
+        ledger.set_interval(Some(SECOND));
+        ledger.settle(Trigger::Interval, 100 * SECOND, now + SECOND);
+        assert_eq!(ledger.interval(), SECOND);
+        assert_eq!(ledger.spending().budget_percent, None);
+        ledger.set_interval(None);
+        assert_eq!(ledger.interval(), DEFAULT);
+        assert_eq!(ledger.spending().budget_percent, Some(1.0));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod clock;
 mod collect;
 mod commands;
 mod config;
+mod control;
 mod diff;
 mod enrichers;
 mod environment;
@@ -13,15 +14,18 @@ mod growth;
 mod ledger;
 mod names;
 mod outcome;
+mod own_folder;
 mod page;
 mod pipeline;
 mod root;
+mod schedule;
 mod session;
 mod sinks;
 mod spooling;
 mod storage;
 mod ui;
 mod why;
+mod wishes;
 
 use std::process::ExitCode;
 

@@ -38,6 +38,8 @@ pub(crate) struct Cause {
     pub(crate) trigger: Trigger,
     pub(crate) interval: Option<Duration>,
     pub(crate) missed_cycles: u64,
+    /// How long nothing was looked at before it, because somebody asked for a pause.
+    pub(crate) paused: Option<Duration>,
     /// What has been spent before it, and how much is looked at; none for a single snapshot.
     pub(crate) spending: Option<Spending>,
 }
@@ -115,6 +117,15 @@ impl Eye {
                 count,
                 ..Gap::new("cycles", GapCode::Skipped).with_detail(detail)
             });
+        }
+        if let Some(paused) = cause.paused {
+            let detail = format!(
+                "paused by `taskscope ctl pause` for {:.3} s",
+                paused.as_secs_f64()
+            );
+            snapshot
+                .gaps
+                .push(Gap::new("cycles", GapCode::Skipped).with_detail(detail));
         }
         Ok(snapshot)
     }

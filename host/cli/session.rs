@@ -23,6 +23,7 @@ use crate::clock::Clock;
 use crate::collect::{self, Request};
 use crate::commands::World;
 use crate::config::{Loaded, ScopeChoice, StackChoice};
+use crate::control::{Board, Server, Socket};
 use crate::enrichers::{compiler, enrichers};
 use crate::environment;
 use crate::ledger::{Ledger, Pace};
@@ -255,12 +256,23 @@ impl Opening {
 pub(crate) struct Collector {
     requests: UnboundedSender<Request>,
     done: std::sync::mpsc::Receiver<Summary>,
+    server: Option<Server>,
 }
 
 impl Collector {
-    /// Starts collecting; trouble is a warning.
-    pub(crate) fn start(session: Session, eye: Eye) -> Self {
+    /// Starts collecting, and listening at `socket`; trouble is a warning.
+    pub(crate) fn start(session: Session, eye: Eye, socket: Result<Socket, String>) -> Self {
         let (requests, receiver) = unbounded_channel();
+        let board = Board::new(&session, eye.scope.root(), session.clock);
+        let server = match socket {
+            Ok(socket) => Server::start(socket, board.clone(), requests.clone()),
+            Err(reason) => {
+                warn!(
+                    "There is no control socket, so `taskscope ctl` does not reach this collector: {reason}."
+                );
+                None
+            }
+        };
         let (sender, done) = channel();
         let work = move || {
             let runtime = match tokio::runtime::Builder::new_current_thread()
@@ -285,7 +297,7 @@ impl Collector {
                 session,
                 clock,
             };
-            let summary = runtime.block_on(collect::collect(opening, ledger, receiver));
+            let summary = runtime.block_on(collect::collect(opening, ledger, receiver, board));
             _ = sender.send(summary);
             runtime.shutdown_background(); // a capture that hangs must not hold us up
         };
@@ -295,7 +307,11 @@ impl Collector {
         {
             warn!("Nothing is collected: the collector's thread cannot start: {error}.");
         }
-        Self { requests, done }
+        Self {
+            requests,
+            done,
+            server,
+        }
     }
 
     /// Asks for something; a collector that is gone does not answer.
@@ -304,7 +320,8 @@ impl Collector {
     }
 
     /// Waits until what was seen is written, for a bounded time. `None`: it failed or did not finish.
-    pub(crate) fn finish(self, end: Request) -> Option<Summary> {
+    pub(crate) fn finish(mut self, end: Request) -> Option<Summary> {
+        drop(self.server.take()); // what was said last is heard first
         self.request(end);
         self.done.recv_timeout(end.finish_grace()).ok()
     }

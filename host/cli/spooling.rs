@@ -1,13 +1,14 @@
 //! Where snapshots wait until they are stored: the first of several directories that can be written.
 
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use store::{Location, SpoolSettings};
 
 use crate::config::SpoolChoices;
 use crate::environment;
+use crate::own_folder;
 
 /// Returns the spool for the store at `location`. It tries what can be written, which may hang on a dead mount.
 pub(crate) fn spool(location: &Location, choices: &SpoolChoices) -> SpoolSettings {
@@ -29,9 +30,8 @@ pub(crate) fn of_the_user(name: &str) -> PathBuf {
     if can_be_written(&state) {
         return state.join(name);
     }
-    let user = rustix::process::geteuid().as_raw();
-    let temporary = std::env::temp_dir().join(format!("taskscope-{user}"));
-    if can_be_written(&temporary) && is_ours_alone(&temporary) {
+    let temporary = own_folder::in_directory(&std::env::temp_dir());
+    if can_be_written(&temporary) && own_folder::is_ours_alone(&temporary) {
         return temporary.join("spool").join(name);
     }
     // Nothing can be written; what fails there says why.
@@ -45,13 +45,4 @@ fn can_be_written(directory: &Path) -> bool {
         .mode(0o700)
         .create(directory);
     made.is_ok() && rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).is_ok()
-}
-
-/// A name that anybody can guess in a directory of everybody's may be somebody else's.
-fn is_ours_alone(directory: &Path) -> bool {
-    fs::symlink_metadata(directory).is_ok_and(|metadata| {
-        metadata.is_dir()
-            && metadata.uid() == rustix::process::geteuid().as_raw()
-            && metadata.mode().trailing_zeros() >= 6 // nothing for group and others
-    })
 }

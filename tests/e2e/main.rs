@@ -9,6 +9,7 @@
 mod architecture;
 mod bench;
 mod budget;
+mod control;
 mod doctor;
 mod environments;
 mod gpus;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use testkit::{DEADLINE, Sandbox, newest_python};
 
 use crate::support::{
-    binary, cache, misbehaving, process, sandbox, snapshot, stored, testing_sink, wait_for_plugins,
+    binary, cache, misbehaving, process, sandbox, snapshot, stored, wait_for_plugins,
     wait_for_snapshot,
 };
 
@@ -188,14 +188,23 @@ fn plugins_work_where_the_address_space_is_limited() {
 fn a_cache_that_others_may_enter_is_not_used_and_said_to_be_once() {
     let sandbox = sandbox();
     sandbox.write("cache/file", "");
-    let entries = format!(
-        "[plugins]\ncache-dir = \"cache\"\n[[enricher]]\nname = \"fine\"\nwasm = \"{}\"\n[[sink]]\nname = \"sink\"\nwasm = \"{}\"\n",
-        misbehaving().display(),
-        testing_sink().display()
+    // Components with nothing in them, which are compiled in a moment.
+    sandbox.write("empty.wasm", "\0asm\r\0\x01\0");
+    sandbox.write(
+        "collector.toml",
+        "[plugins]\ncache-dir = \"cache\"\n[[enricher]]\nname = \"one\"\nwasm = \"empty.wasm\"\n\
+         [[sink]]\nname = \"other\"\nwasm = \"empty.wasm\"\n",
     );
-    sandbox.write("collector.toml", &entries);
-    // Enrichers and sinks have a loader each, as in a run, and both need the compiler.
-    let output = sandbox.run(["plugin", "list"]).success();
+    // Enrichers and sinks have a loader each, and both need the compiler.
+    let task = "while [ ! -e stop ]; do sleep 0.05; done";
+    let running = sandbox.spawn(["run", "--interval", "300ms", "--", "sh", "-c", task]);
+    let _ = wait_for_snapshot(&sandbox, |it| {
+        let outcomes = it["plugins"].as_array().unwrap().iter();
+        let failed = outcomes.filter(|it| it["outcome"] == "load-failed");
+        failed.count() == 2
+    });
+    sandbox.write("stop", "");
+    let output = running.wait(DEADLINE).success();
     let expected = "The plugin cache ./cache is not used: others may enter it (mode 7";
     assert_eq!(output.stderr.matches(expected).count(), 1, "{output}");
     let left = std::fs::read_dir(sandbox.path("cache")).unwrap().count();

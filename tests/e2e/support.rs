@@ -106,10 +106,12 @@ pub(crate) fn cache() -> PathBuf {
 
 fn bare_sandbox() -> Sandbox {
     let sandbox = Sandbox::new(&binary());
-    let state = sandbox.path("state");
+    let (state, runtime) = (sandbox.path("state"), sandbox.path("runtime"));
+    std::fs::create_dir(&runtime).unwrap();
     sandbox
         .environment("XDG_CACHE_HOME", cache().to_str().unwrap())
         .environment("XDG_STATE_HOME", state.to_str().unwrap())
+        .environment("XDG_RUNTIME_DIR", runtime.to_str().unwrap())
         .environment("TASKSCOPE_NAME", "test/one")
 }
 

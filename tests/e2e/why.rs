@@ -6,7 +6,8 @@ use testkit::{DEADLINE, Sandbox, newest_python, wait_until};
 use crate::support::{sandbox, snapshot, stored, wait_for_stored};
 
 /// So that SIGTERM runs what ends the children, and who is left ends by itself.
-const PRELUDE: &str = "import signal, sys; signal.signal(15, lambda *_: sys.exit(1)); signal.alarm(600)\n";
+const PRELUDE: &str =
+    "import signal, sys; signal.signal(15, lambda *_: sys.exit(1)); signal.alarm(600)\n";
 
 /// Runs `script` under taskscope until `why` names this cause; returns the answer. The job is ended.
 #[track_caller]

@@ -47,6 +47,11 @@ impl Scope {
         }
     }
 
+    /// Returns the main process of the task.
+    pub fn root(&self) -> ProcessId {
+        self.root
+    }
+
     fn new(kind: ScopeKind, root: ProcessId, adopter: Option<i32>) -> Self {
         Self {
             adopter,

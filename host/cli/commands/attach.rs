@@ -13,8 +13,10 @@ use crate::collect::Request;
 use crate::commands::World;
 use crate::commands::run::{asks_to_end, conclude};
 use crate::config;
+use crate::control::Socket;
 use crate::outcome::Outcome;
 use crate::session::{Collector, Session};
+use crate::ui;
 
 /// Watch a running process and all that belongs to it, until it ends
 ///
@@ -38,7 +40,15 @@ pub(crate) fn run(args: &AttachArgs, world: &World) -> anyhow::Result<Outcome> {
         .with_context(|| format!("cannot watch process {}", args.pid))?;
     let machine = session.machine();
     let root = machine.identify(args.pid)?;
-    let collector = Collector::start(session.clone(), session.eye(machine, root, None));
+    let eye = session.eye(machine, root, None);
+    let socket = Socket::bind();
+    if let Ok(socket) = &socket {
+        let path = socket.path.display();
+        ui::say(&format!(
+            "`taskscope ctl --socket {path}` steers this collector"
+        ));
+    }
+    let collector = Collector::start(session.clone(), eye, socket);
     let end = wait(&collector, &events);
     let all_stored = conclude(collector.finish(end), &session);
     Ok(if all_stored {

@@ -15,6 +15,7 @@ use crate::args::WatchArgs;
 use crate::collect::Request;
 use crate::commands::World;
 use crate::config::{self, Loaded};
+use crate::control::{SOCKET_VARIABLE, Socket};
 use crate::outcome::{Outcome, Refusal};
 use crate::session::{Collector, Session};
 use crate::ui;
@@ -36,14 +37,19 @@ pub(crate) struct RunArgs {
 
 pub(crate) fn run(args: RunArgs, world: &World) -> anyhow::Result<Outcome> {
     let loaded = config::load(world.config.as_deref())?;
-    let command = task_command(args.command, &loaded)?;
+    let mut command = task_command(args.command, &loaded)?;
     let session = Session::new(&args.watch, loaded, &command.program, world)?;
+    let socket = Socket::bind();
+    if let Ok(socket) = &socket {
+        let path = socket.path.clone().into_os_string();
+        command.environment.push((SOCKET_VARIABLE.into(), path));
+    }
     // From here to the task's first instruction there is nothing but fork and exec.
     let started = supervise::start(&command).map_err(refuse)?;
     let pid = started.pid;
     let (sender, events) = channel();
     started.watch(move |event| _ = sender.send(event));
-    let ending = watch(&session, pid, &events);
+    let ending = watch(&session, pid, socket, &events);
     Ok(Outcome::Task(ending))
 }
 
@@ -53,6 +59,7 @@ fn task_command(command: Vec<OsString>, loaded: &Loaded) -> anyhow::Result<TaskC
         return Ok(TaskCommand {
             program,
             arguments: words.collect(),
+            ..TaskCommand::default()
         });
     }
     let line = loaded.settings.task.command.as_ref();
@@ -62,10 +69,11 @@ fn task_command(command: Vec<OsString>, loaded: &Loaded) -> anyhow::Result<TaskC
     Ok(TaskCommand {
         program: "sh".into(),
         arguments: vec!["-c".into(), line.into()],
+        ..TaskCommand::default()
     })
 }
 
-fn refuse(error: StartError) -> anyhow::Error {
+pub(crate) fn refuse(error: StartError) -> anyhow::Error {
     let refusal = match &error {
         StartError::NotFound { .. } => Refusal::NotFound,
         _ => Refusal::NotExecutable,
@@ -74,15 +82,18 @@ fn refuse(error: StartError) -> anyhow::Error {
 }
 
 /// Collects until the task ends. Nothing that goes wrong in here changes how it ends.
-fn watch(session: &Session, pid: i32, events: &Receiver<Event>) -> Ending {
+fn watch(
+    session: &Session,
+    pid: i32,
+    socket: Result<Socket, String>,
+    events: &Receiver<Event>,
+) -> Ending {
     let machine = session.machine();
     let collector = match machine.identify(pid) {
         Ok(root) => {
             let adopter = i32::try_from(std::process::id()).ok();
-            Some(Collector::start(
-                session.clone(),
-                session.eye(machine, root, adopter),
-            ))
+            let eye = session.eye(machine, root, adopter);
+            Some(Collector::start(session.clone(), eye, socket))
         }
         Err(error) => {
             warn!("The task cannot be watched: {error}.");

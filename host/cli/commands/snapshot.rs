@@ -62,6 +62,7 @@ pub(crate) fn run(args: &SnapshotArgs, world: &World) -> anyhow::Result<Outcome>
         trigger: Trigger::Requested,
         interval: None,
         missed_cycles: 0,
+        paused: None,
         spending: None,
     };
     let mut plugins = session.plugins(eye.machine.helpers());

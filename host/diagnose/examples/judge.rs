@@ -40,14 +40,14 @@ fn main() -> std::io::Result<()> {
         .collect();
     let before = cpu();
     let verdict = judge(&histories).verdict;
-    let judged = cpu() - before;
+    let judged = cpu().saturating_sub(before);
     let newest: Vec<&Snapshot> = nodes
         .iter()
         .filter_map(|snapshots| snapshots.last())
         .collect();
     let before = cpu();
     let merged = Merged::of(&newest, Level::Line);
-    let merging = cpu() - before;
+    let merging = cpu().saturating_sub(before);
     let found = if verdict.cause == Cause::RankBehind {
         "found"
     } else {

@@ -1,6 +1,6 @@
 //! All Python stacks of all ranks as one tree: threads at the same place are one class, with the ranks that are there.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, btree_map};
 
 use model::{Frame, ProcessId, SharedFrame, Snapshot, Target, Value};
 use serde::Serialize;
@@ -86,22 +86,23 @@ impl Merged {
                 }
             }
         }
-        let tree = tree(&labels, &classes);
-        let mut list: Vec<Class> = classes
-            .iter()
-            .map(|(place, members)| class(&labels, place, members))
-            .collect();
-        list.sort_by(|one, other| {
-            (other.threads, &one.frames, &one.ranks).cmp(&(
-                one.threads,
-                &other.frames,
-                &other.ranks,
-            ))
-        });
-        Self {
-            classes: list,
-            tree,
-        }
+        finish(&labels, &classes)
+    }
+}
+
+/// Classes and tree of stacks whose places are known.
+fn finish(labels: &Labels<'_>, classes: &HashMap<Vec<u32>, Vec<Member>>) -> Merged {
+    let tree = tree(labels, classes);
+    let mut list: Vec<Class> = classes
+        .iter()
+        .map(|(place, members)| class(labels, place, members))
+        .collect();
+    list.sort_by(|one, other| {
+        (other.threads, &one.frames, &one.ranks).cmp(&(one.threads, &other.frames, &other.ranks))
+    });
+    Merged {
+        classes: list,
+        tree,
     }
 }
 
@@ -241,45 +242,58 @@ fn tree(labels: &Labels<'_>, classes: &HashMap<Vec<u32>, Vec<Member>>) -> Vec<No
     nodes(labels, root)
 }
 
+/// A branch that is being turned into a node.
+struct Open {
+    label: Option<u32>,
+    members: Vec<Member>,
+    /// Those below that are still to do.
+    waiting: btree_map::IntoIter<u32, Branch>,
+    /// Those below that are done.
+    done: Vec<Node>,
+}
+
+impl Open {
+    fn of(label: Option<u32>, branch: Branch) -> Self {
+        Self {
+            label,
+            members: branch.members,
+            waiting: branch.children.into_iter(),
+            done: Vec::new(),
+        }
+    }
+}
+
 /// Turns branches into nodes, the deepest first, without a call for each level.
 fn nodes(labels: &Labels<'_>, root: Branch) -> Vec<Node> {
-    let mut stack: Vec<(
-        Option<u32>,
-        Vec<Member>,
-        std::collections::btree_map::IntoIter<u32, Branch>,
-        Vec<Node>,
-    )> = vec![(None, root.members, root.children.into_iter(), Vec::new())];
-    loop {
-        let Some((_, _, children, _)) = stack.last_mut() else {
-            return Vec::new();
-        };
-        if let Some((label, branch)) = children.next() {
-            stack.push((
-                Some(label),
-                branch.members,
-                branch.children.into_iter(),
-                Vec::new(),
-            ));
+    let mut path = vec![Open::of(None, root)];
+    while let Some(open) = path.last_mut() {
+        if let Some((label, branch)) = open.waiting.next() {
+            path.push(Open::of(Some(label), branch));
             continue;
         }
-        let Some((label, members, _, mut below)) = stack.pop() else {
-            return Vec::new();
+        let Some(mut open) = path.pop() else {
+            break;
         };
-        below.sort_by(|one, other| (other.threads, &one.frame).cmp(&(one.threads, &other.frame)));
-        let Some((label, (_, _, _, siblings))) = label.zip(stack.last_mut()) else {
-            return below;
+        open.done
+            .sort_by(|one, other| (other.threads, &one.frame).cmp(&(one.threads, &other.frame)));
+        let Some((label, above)) = open.label.zip(path.last_mut()) else {
+            return open.done;
         };
         // Where all go on to the same frame, they are the same ones.
-        let (ranks, pids) = match below.as_slice() {
-            [only] if only.threads == members.len() => (only.ranks.clone(), only.pids.clone()),
-            _ => who(&members),
+        let (ranks, pids) = match open.done.as_slice() {
+            [only] if only.threads == open.members.len() => (only.ranks.clone(), only.pids.clone()),
+            _ => who(&open.members),
         };
-        siblings.push(Node {
-            children: below,
+        above.done.push(Node {
+            children: open.done,
             frame: labels.text(label),
             pids,
             ranks,
-            threads: members.len(),
+            threads: open.members.len(),
         });
     }
+    Vec::new()
 }
+
+#[cfg(test)]
+mod tests;

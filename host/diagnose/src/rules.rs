@@ -1,5 +1,6 @@
 //! The rules: each names what it needs, what it proves, and what would refute it.
 
+mod cgroups;
 mod crashed;
 mod deadlock;
 mod gil;

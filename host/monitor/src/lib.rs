@@ -19,5 +19,8 @@ pub use monitor::{About, Monitor};
 pub use peaks::{Holder, Peak};
 pub use reading::{Reading, Usage};
 pub use report::{REPORT_VERSION, Report, Trouble};
-pub use stages::{NO_STAGE, Stage, Stages};
+pub use stages::{
+    Begin, End, EndedBy, MOST_ENDED, MOST_OPEN, Moment, NO_STAGE, Owner, ParentId, ParseStageError,
+    Stage, StageLine, StageTotal, StageTrouble, Stages, check_stage_name, path_text,
+};
 pub use statistics::Statistics;

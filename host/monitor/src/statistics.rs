@@ -86,6 +86,41 @@ impl Statistics {
     }
 }
 
+impl Statistics {
+    /// Adds what other readings come to.
+    pub fn merge(&mut self, other: &Self) {
+        self.samples += other.samples;
+        self.partial_rss_samples += other.partial_rss_samples;
+        let pairs = [
+            (
+                &mut self.peak_cgroup_memory_bytes,
+                other.peak_cgroup_memory_bytes,
+            ),
+            (
+                &mut self.peak_children_rss_bytes,
+                other.peak_children_rss_bytes,
+            ),
+            (&mut self.peak_gpu_memory_bytes, other.peak_gpu_memory_bytes),
+            (&mut self.peak_parent_rss_bytes, other.peak_parent_rss_bytes),
+            (&mut self.peak_process_count, other.peak_process_count),
+            (&mut self.peak_thread_count, other.peak_thread_count),
+            (&mut self.peak_tree_pss_bytes, other.peak_tree_pss_bytes),
+            (&mut self.peak_tree_rss_bytes, other.peak_tree_rss_bytes),
+            (&mut self.peak_tree_swap_bytes, other.peak_tree_swap_bytes),
+            (&mut self.peak_tree_uss_bytes, other.peak_tree_uss_bytes),
+        ];
+        for (peak, value) in pairs {
+            raise(peak, value);
+        }
+        if let Some(percent) = other.peak_cpu_percent {
+            self.peak_cpu_percent = Some(self.peak_cpu_percent.unwrap_or(0.0).max(percent));
+        }
+        if let Some(used) = other.used {
+            self.used = Some(self.used.unwrap_or_default().plus(used));
+        }
+    }
+}
+
 /// Returns the memory in use on all GPUs together.
 pub(crate) fn gpu_memory(reading: &Reading) -> Option<u64> {
     let used = reading.gpus.iter().filter_map(|gpu| gpu.memory_used_bytes);

@@ -33,8 +33,12 @@ fn main() -> ExitCode {
 fn run(mut words: Vec<OsString>, sender: Sender<Event>) -> Result<(), (String, u8)> {
     let arguments = words.split_off(1);
     let program = words.pop().expect("a command");
-    let started = start(&TaskCommand { program, arguments })
-        .map_err(|error| (error.to_string(), error.exit_code()))?;
+    let started = start(&TaskCommand {
+        program,
+        arguments,
+        ..TaskCommand::default()
+    })
+    .map_err(|error| (error.to_string(), error.exit_code()))?;
     started.watch(move |event| hand_over(&sender, event));
     Ok(())
 }

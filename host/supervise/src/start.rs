@@ -13,12 +13,14 @@ use crate::inherited::Inherited;
 use crate::{kernel, signals};
 
 /// What to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskCommand {
     /// A path, or a name that is looked up in `PATH`.
     pub program: OsString,
     /// What follows it.
     pub arguments: Vec<OsString>,
+    /// Variables that it has beside ours.
+    pub environment: Vec<(OsString, OsString)>,
 }
 
 /// Why the task could not be started.
@@ -48,6 +50,15 @@ pub enum StartError {
         /// The kernel's words.
         reason: String,
     },
+}
+
+impl TaskCommand {
+    pub(crate) fn process(&self) -> Command {
+        let variables = self.environment.iter().map(|(name, value)| (name, value));
+        let mut process = Command::new(&self.program);
+        process.args(&self.arguments).envs(variables);
+        process
+    }
 }
 
 impl StartError {
@@ -85,8 +96,7 @@ pub fn start(command: &TaskCommand) -> Result<Started, StartError> {
     if let Err(error) = prctl::set_child_subreaper(true) {
         tracing::warn!(%error, "Orphans of the task will go to init and be lost from sight.");
     }
-    let mut child = Command::new(&command.program);
-    child.args(&command.arguments);
+    let mut child = command.process();
     kernel::before_exec(&mut child, move || inherited.give_back());
     let child = child
         .spawn()
@@ -96,7 +106,7 @@ pub fn start(command: &TaskCommand) -> Result<Started, StartError> {
     Ok(Started { pid, signals })
 }
 
-fn start_error(program: &OsString, error: &io::Error) -> StartError {
+pub(crate) fn start_error(program: &OsString, error: &io::Error) -> StartError {
     let program = program.clone();
     let Some(number) = error.raw_os_error() else {
         // std's own refusal, such as a NUL byte in an argument.

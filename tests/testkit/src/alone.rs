@@ -10,6 +10,10 @@ const ALONE: &str = "TASKSCOPE_TEST_ALONE";
 ///
 /// # Panics
 /// Where the test did not pass in its own process.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the run of one test is told by its environment"
+)]
 pub fn alone(test: &str) -> bool {
     if env::var_os(ALONE).is_some() {
         return true;

@@ -73,24 +73,11 @@ pub(super) fn read(
     let generation = exe_name.as_ref();
     let generation = generation.and_then(|exe| Generation::of(exe, start_stack));
     let is_known = generation.is_some() && generation == *known;
-    let environment = if is_known {
-        let since = if *rank {
-            sink.flush();
-            target.ranked(service, job.id, sink)
-        } else {
-            None
-        };
-        Ok(since.map_or(Environment::Known, Environment::Memory))
+    let environment = if is_known && !rank {
+        Ok(Environment::Known)
     } else {
         sink.flush();
-        let first = target.environment(service, job.id, sink);
-        match &first {
-            Ok(Environment::File(kept, _)) if is_named && !environment::has_rank(kept) => {
-                let since = target.ranked(service, job.id, sink);
-                since.map_or(first, |since| Ok(Environment::Memory(since)))
-            }
-            _ => first,
-        }
+        target.learn(service, job.id, sink, is_known, is_named)
     };
     sink.say(Piece::Environ(environment));
     if matches!(kind, Kind::Zombie | Kind::KernelThread) {
@@ -119,6 +106,33 @@ impl Target<'_> {
         let path = self.kind.path(file);
         let (content, more) = service.reader.read_up_to(self.directory, &path, limit)?;
         Ok((content.to_vec(), more))
+    }
+
+    /// What there is to learn of its environment: of one that is known only a rank that was set since.
+    fn learn(
+        &self,
+        service: &mut Service,
+        id: ProcessId,
+        sink: &mut Sink<'_>,
+        is_known: bool,
+        is_named: bool,
+    ) -> Result<Environment, Refusal> {
+        let told = if is_known {
+            Environment::Known
+        } else {
+            self.environment(service, id, sink)?
+        };
+        let may_have_one = match &told {
+            Environment::Known => true,
+            Environment::File(kept, _) => is_named && !environment::has_rank(kept),
+            _ => false,
+        };
+        let since = if may_have_one {
+            self.ranked(service, id, sink)
+        } else {
+            None
+        };
+        Ok(since.map_or(told, Environment::Memory))
     }
 
     /// Nothing but listed variables leaves this function.

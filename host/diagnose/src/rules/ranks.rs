@@ -259,73 +259,33 @@ fn inner_thread(scene: &Scene<'_>, actor: usize) -> Option<i32> {
 }
 
 fn busy(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
-    let Stall::Spins(_) = scene.stall else {
-        return Err(match scene.stall {
-            Stall::Spins(_) | Stall::Stands => "no process uses a processor at one line".to_owned(),
-            _ => scene.must_stand().err().unwrap_or_default(),
-        });
-    };
+    if !matches!(scene.stall, Stall::Spins(_)) {
+        let reason = scene.must_stand().err();
+        return Err(reason.unwrap_or_else(|| "no process uses a processor at one line".to_owned()));
+    }
     let case = &scene.case;
-    let spinning: Vec<usize> = case
-        .alive()
-        .filter(|(_, it)| it.motion() == Motion::Spins)
-        .map(|(index, _)| index)
-        .collect();
-    let waits = |actor: usize| {
-        let it = &case.actors[actor];
-        let edge = scene
-            .graph
-            .edge(actor)
-            .filter(|edge| edge.kind == EdgeKind::Shared);
-        !it.main_ran()
-            && case.node_of(actor).is_patient()
-            && edge.is_some_and(|edge| {
-                // All that could wake it turn, or wait for those that wait.
-                edge.wakers.iter().any(|waker| spinning.contains(waker))
-                    && edge.wakers.iter().all(|waker| {
-                        spinning.contains(waker)
-                            || matches!(case.actors[*waker].wait, Wait::Child { .. })
-                    })
-            })
-    };
-    let victims: Vec<usize> = case
-        .alive()
-        .map(|(index, _)| index)
-        .filter(|it| waits(*it))
-        .collect();
+    let spinning = case.those(|actor| case.actors[actor].motion() == Motion::Spins);
+    let victims = case.those(|actor| waits_for_one_of(scene, actor, &spinning));
     let Some(first) = victims.first() else {
         return Err(
             "nobody waits for memory that is shared with one that uses a processor".to_owned(),
         );
     };
-    let wakers = scene
-        .graph
-        .edge(*first)
-        .map(|edge| edge.wakers.clone())
-        .unwrap_or_default();
-    let guilty: Vec<usize> = spinning
-        .into_iter()
-        .filter(|it| wakers.contains(it))
-        .collect();
-    let culprit = guilty[0];
+    let edge = scene.graph.edge(*first);
+    let is_waker = |actor: &usize| edge.is_some_and(|edge| edge.wakers.contains(actor));
+    let Some(culprit) = spinning.into_iter().find(is_waker) else {
+        return Err("nobody who turns could wake those who wait".to_owned());
+    };
     let summary = format!(
-        "{} uses a processor and turns{} without getting on; {} wait for it{}.",
+        "{} uses a processor and turns{} without getting on; {} wait{} for it{}.",
         words::who(case, culprit),
         words::at_actor(case, culprit),
         words::many(case, &victims),
+        if victims.len() == 1 { "s" } else { "" },
         words::meeting(case, *first),
     );
-    let mut evidence: Vec<Evidence> = ["proc/utime_ticks", "pyspy/traces/0/frames/0/line"]
-        .iter()
-        .filter_map(|key| case.cite(culprit, key))
-        .collect();
-    evidence.extend(
-        scene
-            .graph
-            .edge(*first)
-            .into_iter()
-            .flat_map(|edge| edge.evidence.clone()),
-    );
+    let turning = ["proc/utime_ticks", "pyspy/traces/0/frames/0/line"];
+    let turning = turning.iter().filter_map(|key| case.cite(culprit, key));
     let seen = victims
         .iter()
         .take(4)
@@ -334,5 +294,23 @@ fn busy(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         .claim(State::Hung, Cause::BusyLoop)
         .by(culprit)
         .holding_up(&victims);
-    Ok(vec![claim.shown_by(evidence).shown_by(seen).say(summary)])
+    let claim = claim
+        .shown_by(turning)
+        .shown_by(scene.graph.evidence(*first));
+    Ok(vec![claim.shown_by(seen).say(summary)])
+}
+
+/// Whether a process has waited for shared memory all the time, and all that could wake it turn, or wait for children.
+fn waits_for_one_of(scene: &Scene<'_>, actor: usize, spinning: &[usize]) -> bool {
+    let case = &scene.case;
+    let edge = scene
+        .graph
+        .edge(actor)
+        .filter(|edge| edge.kind == EdgeKind::Shared);
+    let turns = |waker: &usize| spinning.contains(waker);
+    let fits =
+        |waker: &usize| turns(waker) || matches!(case.actors[*waker].wait, Wait::Child { .. });
+    !case.actors[actor].main_ran()
+        && case.node_of(actor).is_patient()
+        && edge.is_some_and(|edge| edge.wakers.iter().any(turns) && edge.wakers.iter().all(fits))
 }

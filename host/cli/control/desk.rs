@@ -1,0 +1,85 @@
+//! Where lines are taken: what each asks is passed on, and answered where it is to be.
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::board::{Board, Status, Tally};
+use super::line::{Ask, parse};
+use crate::collect::Request;
+
+/// One answer: one line of JSON.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Answer {
+    /// Why it is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+    /// Whether it was understood and passed on.
+    pub(crate) ok: bool,
+    /// The number of a request for a snapshot; `status` tells when it is answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) request: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) status: Option<Status>,
+}
+
+/// Takes lines for a collector.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) board: Board,
+    pub(super) requests: UnboundedSender<Request>,
+    pub(super) tally: Tally,
+}
+
+impl Desk {
+    /// Takes one line without its end; returns the answer, one line, where it is to have one.
+    pub(super) fn take(&mut self, line: &[u8]) -> Option<String> {
+        let answer = match parse(line) {
+            Ok(ask) => {
+                self.tally.lines += 1;
+                self.answer(ask)
+            }
+            Err(reason) => self.refuse(reason),
+        };
+        let text = serde_json::to_string(&answer).ok()?;
+        Some(text + "\n")
+    }
+
+    /// Counts a line that is refused.
+    pub(super) fn refuse(&mut self, reason: String) -> Answer {
+        self.tally.refused_lines += 1;
+        self.tally.last_refusal = Some(reason.clone());
+        Answer {
+            error: Some(reason),
+            ..Answer::default()
+        }
+    }
+
+    fn answer(&self, ask: Ask) -> Answer {
+        let mut answer = Answer {
+            ok: true,
+            ..Answer::default()
+        };
+        let request = match ask {
+            Ask::Status => {
+                answer.status = Some(self.board.status(&self.tally));
+                return answer;
+            }
+            Ask::Ping => return answer,
+            Ask::Snapshot => {
+                answer.request = Some(self.board.ask());
+                Request::Snapshot(model::Trigger::Requested)
+            }
+            Ask::Interval(span) => Request::Interval(span.map(crate::config::Span::duration)),
+            Ask::Pause => Request::Pause,
+            Ask::Resume => Request::Resume,
+        };
+        if self.requests.send(request).is_err() {
+            let error = Some("the collector has ended".to_owned());
+            return Answer {
+                error,
+                ..Answer::default()
+            };
+        }
+        answer
+    }
+}
