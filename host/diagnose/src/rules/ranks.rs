@@ -27,14 +27,6 @@ pub(super) const BEHIND: Rule = Rule {
     holds: behind,
 };
 
-pub(super) const LOOP: Rule = Rule {
-    name: "busy-loop",
-    needs: "processes that wait for memory they share with one that uses a processor",
-    proves: "those that share a lock or barrier have waited for three intervals for the only ones that do not wait for it, which turn at one line",
-    refuted_by: "one of them gets on",
-    holds: busy,
-};
-
 fn dead(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
     let mut verdicts = Vec::new();
@@ -256,61 +248,4 @@ fn inner_thread(scene: &Scene<'_>, actor: usize) -> Option<i32> {
     });
     let mut own = own.filter_map(|trace| i32::try_from(trace.os_thread_id?).ok());
     own.next()
-}
-
-fn busy(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
-    if !matches!(scene.stall, Stall::Spins(_)) {
-        let reason = scene.must_stand().err();
-        return Err(reason.unwrap_or_else(|| "no process uses a processor at one line".to_owned()));
-    }
-    let case = &scene.case;
-    let spinning = case.those(|actor| case.actors[actor].motion() == Motion::Spins);
-    let victims = case.those(|actor| waits_for_one_of(scene, actor, &spinning));
-    let Some(first) = victims.first() else {
-        return Err(
-            "nobody waits for memory that is shared with one that uses a processor".to_owned(),
-        );
-    };
-    let edge = scene.graph.edge(*first);
-    let is_waker = |actor: &usize| edge.is_some_and(|edge| edge.wakers.contains(actor));
-    let Some(culprit) = spinning.into_iter().find(is_waker) else {
-        return Err("nobody who turns could wake those who wait".to_owned());
-    };
-    let summary = format!(
-        "{} uses a processor and turns{} without getting on; {} wait{} for it{}.",
-        words::who(case, culprit),
-        words::at_actor(case, culprit),
-        words::many(case, &victims),
-        if victims.len() == 1 { "s" } else { "" },
-        words::meeting(case, *first),
-    );
-    let turning = ["proc/utime_ticks", "pyspy/traces/0/frames/0/line"];
-    let turning = turning.iter().filter_map(|key| case.cite(culprit, key));
-    let seen = victims
-        .iter()
-        .take(4)
-        .flat_map(|victim| scene.standing(*victim));
-    let claim = scene
-        .claim(State::Hung, Cause::BusyLoop)
-        .by(culprit)
-        .holding_up(&victims);
-    let claim = claim
-        .shown_by(turning)
-        .shown_by(scene.graph.evidence(*first));
-    Ok(vec![claim.shown_by(seen).say(summary)])
-}
-
-/// Whether a process has waited for shared memory all the time, and all that could wake it turn, or wait for children.
-fn waits_for_one_of(scene: &Scene<'_>, actor: usize, spinning: &[usize]) -> bool {
-    let case = &scene.case;
-    let edge = scene
-        .graph
-        .edge(actor)
-        .filter(|edge| edge.kind == EdgeKind::Shared);
-    let turns = |waker: &usize| spinning.contains(waker);
-    let fits =
-        |waker: &usize| turns(waker) || matches!(case.actors[*waker].wait, Wait::Child { .. });
-    !case.actors[actor].main_ran()
-        && case.node_of(actor).is_patient()
-        && edge.is_some_and(|edge| edge.wakers.iter().any(turns) && edge.wakers.iter().all(fits))
 }
