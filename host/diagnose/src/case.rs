@@ -46,6 +46,8 @@ pub(crate) struct Actor<'a> {
     pub(crate) seen: Option<Seen>,
     /// What its main thread waits for.
     pub(crate) wait: Wait,
+    /// The thread whose wait that is.
+    pub(crate) waiting_thread: i32,
 }
 
 /// Whether a process is there.
@@ -161,6 +163,7 @@ impl<'a> Case<'a> {
                 let seen = motions
                     .get(&process.identity)
                     .filter(|_| fate == Fate::Alive);
+                let (wait, waiting_thread) = wait::of_main(process);
                 self.actors.push(Actor {
                     node,
                     snapshot: position,
@@ -173,7 +176,8 @@ impl<'a> Case<'a> {
                     parent: None,
                     children: Vec::new(),
                     seen: seen.copied(),
-                    wait: wait::of_main(process),
+                    wait,
+                    waiting_thread,
                 });
             }
         }

@@ -101,7 +101,7 @@ fn edge(case: &Case<'_>, shared: &Shared<'_>, actor: usize) -> Option<Edge> {
     if it.fate != Fate::Alive {
         return None;
     }
-    let thread = thread_index(it.process, it.process.pid)?;
+    let thread = thread_index(it.process, it.waiting_thread)?;
     let call = |key: &str| case.cite(actor, &format!("proc/threads/{thread}/call/{key}"));
     let mut edge = match &it.wait {
         Wait::Read { target, .. } => of_target(case, actor, target, false)?,
