@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     attach, config, ctl, debug, diff, doctor, list, plugin, plugin_compile, run, show, snapshot,
-    spool, why,
+    spool, stage, stand_in, why,
 };
 use crate::config::{ScopeChoice, Span};
 use crate::root::Wanted;
@@ -38,6 +38,7 @@ pub(crate) enum Command {
     Attach(attach::AttachArgs),
     Snapshot(snapshot::SnapshotArgs),
     Ctl(ctl::CtlArgs),
+    Stage(stage::StageArgs),
     List(list::ListArgs),
     Show(show::ShowArgs),
     Spool(spool::SpoolArgs),
@@ -57,6 +58,9 @@ pub(crate) enum Command {
     /// Ask GPUs for a collector
     #[command(hide = true)]
     GpuHelper,
+    /// Go on in the place of a `run` that crashed
+    #[command(hide = true)]
+    StandIn(stand_in::StandInArgs),
     /// Compile a plugin for a collector
     #[command(hide = true)]
     PluginCompile(plugin_compile::PluginCompileArgs),
@@ -134,7 +138,7 @@ impl StoredArgs {
 impl Arguments {
     /// Returns whether bad usage must not be taken for the task's own status.
     pub(crate) fn wraps_a_task(&self) -> bool {
-        matches!(self.command, Command::Run(_))
+        matches!(self.command, Command::Run(_) | Command::Stage(_))
     }
 }
 

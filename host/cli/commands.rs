@@ -13,6 +13,8 @@ pub(crate) mod run;
 pub(crate) mod show;
 pub(crate) mod snapshot;
 pub(crate) mod spool;
+pub(crate) mod stage;
+pub(crate) mod stand_in;
 pub(crate) mod why;
 
 use crate::args::{Arguments, Command};
@@ -54,6 +56,7 @@ fn run_here(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::Attach(args) => attach::run(&args, &world),
         Command::Snapshot(args) => snapshot::run(&args, &world),
         Command::Ctl(args) => ctl::run(&args, &world),
+        Command::Stage(args) => stage::run(args),
         Command::List(args) => list::run(&args, &world),
         Command::Show(args) => show::run(&args, &world),
         Command::Spool(args) => spool::run(&args, &world),
@@ -63,6 +66,7 @@ fn run_here(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::Debug(args) => debug::run(&args, &world),
         Command::Doctor(args) => doctor::run(&args, &world),
         Command::Plugin(args) => plugin::run(args, &world),
+        Command::StandIn(args) => stand_in::run(&args),
         Command::GpuHelper
         | Command::MemoryHelper
         | Command::StackHelper

@@ -4,6 +4,7 @@
 
 pub(crate) mod file;
 mod plugins;
+mod run;
 mod values;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ pub(crate) use file::{Loaded, load};
 pub(crate) use plugins::{
     BUILTIN, EnricherEntry, Mode, PluginSettings, SinkPermissions, SinkSettings,
 };
+pub(crate) use run::{RunSettings, SignalsChoice};
 pub(crate) use values::{Age, Allowance, Pattern, Share, Size, Span};
 
 /// All settings, as in `collector.toml`.
@@ -23,6 +25,7 @@ pub(crate) struct Settings {
     pub(crate) task: TaskSettings,
     pub(crate) capture: CaptureSettings,
     pub(crate) store: StoreSettings,
+    pub(crate) run: RunSettings,
     pub(crate) plugins: PluginSettings,
     pub(crate) enricher: Vec<EnricherEntry>,
     pub(crate) sink: Vec<SinkSettings>,

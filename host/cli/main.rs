@@ -6,6 +6,7 @@ mod collect;
 mod commands;
 mod config;
 mod control;
+mod deadline;
 mod diff;
 mod enrichers;
 mod environment;
@@ -22,7 +23,9 @@ mod schedule;
 mod session;
 mod sinks;
 mod spooling;
+mod stderr;
 mod storage;
+mod supervision;
 mod ui;
 mod why;
 mod wishes;
@@ -60,6 +63,6 @@ fn usage(error: &clap::Error) -> ExitCode {
     ui::say(error.to_string().trim_end());
     let wraps_a_task = std::env::args_os()
         .nth(1)
-        .is_some_and(|command| command == "run");
+        .is_some_and(|command| command == "run" || command == "stage");
     Refusal::Settings.code(wraps_a_task)
 }

@@ -5,7 +5,7 @@ mod storing;
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use capture::{GpuSettings, HelperProgram, Machine, Options, Scope, StackSettings, StackSource};
@@ -15,7 +15,6 @@ use plugin::{About, Plugins, Sinks, StorageRequest};
 use store::{Location, Summary};
 use tokio::sync::mpsc::{self, UnboundedSender, unbounded_channel};
 use tokio::sync::watch::Receiver;
-use tokio::time::Instant;
 use tracing::warn;
 
 use crate::args::{LookArgs, WatchArgs};
@@ -23,7 +22,7 @@ use crate::clock::Clock;
 use crate::collect::{self, Request};
 use crate::commands::World;
 use crate::config::{Loaded, ScopeChoice, StackChoice};
-use crate::control::{Board, Server, Socket};
+use crate::control::{Board, Server, SharedStages, Socket};
 use crate::enrichers::{compiler, enrichers};
 use crate::environment;
 use crate::ledger::{Ledger, Pace};
@@ -99,6 +98,12 @@ impl Session {
             scope,
             options: self.options(self.task(0)),
         }
+    }
+
+    /// Returns when to look ahead of the deadline that the environment names.
+    pub(crate) fn last_look(&self) -> Option<Instant> {
+        let lead = self.loaded.settings.run.deadline_lead.duration();
+        crate::deadline::last_look(self.clock.now(), lead)
     }
 
     /// Returns the plugins, which begin to load. `helpers` is where the machine that is looked at knows processes of ours.
@@ -265,7 +270,10 @@ impl Collector {
         let (requests, receiver) = unbounded_channel();
         let board = Board::new(&session, eye.scope.root(), session.clock);
         let server = match socket {
-            Ok(socket) => Server::start(socket, board.clone(), requests.clone()),
+            Ok(socket) => {
+                let stages = SharedStages::new(std::time::Instant::now(), session.clock);
+                Server::start(socket, board.clone(), requests.clone(), stages)
+            }
             Err(reason) => {
                 warn!(
                     "There is no control socket, so `taskscope ctl` does not reach this collector: {reason}."
@@ -286,7 +294,7 @@ impl Collector {
             };
             let clock = session.clock;
             let meter = eye.machine.meter();
-            let ledger = Ledger::new(session.pace.clone(), meter, Instant::now());
+            let ledger = Ledger::new(session.pace.clone(), meter, tokio::time::Instant::now());
             let plugins = session.plugins(eye.machine.helpers());
             let (sinks, requests) = session.sinks(eye.machine.helpers());
             let opening = Opening {

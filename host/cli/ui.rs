@@ -10,6 +10,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::environment;
+use crate::stderr::Stderr;
 
 /// When to colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -77,8 +78,7 @@ pub(crate) fn say(words: &str) {
     for line in words.lines() {
         _ = writeln!(lines, "[taskscope] {line}");
     }
-    // A closed stderr must never be the end of a task.
-    _ = io::stderr().lock().write_all(lines.as_bytes());
+    _ = Stderr.write_all(lines.as_bytes());
 }
 
 /// How far long work is, on one line of a terminal; nothing where stderr is none, or the work is short.
@@ -133,11 +133,17 @@ pub(crate) fn start_logging() {
     });
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(|| Stderr)
         .event_format(Line)
         .finish();
     // Fails only when one is set already, which then serves as well.
     _ = tracing::subscriber::set_global_default(subscriber);
+    std::panic::set_hook(Box::new(|panic| {
+        // The payload is a text, and the place is known, with every panic there is.
+        say(&format!(
+            "warning: a part of taskscope failed, and goes on where it can: {panic}"
+        ));
+    }));
 }
 
 /// One event as `[taskscope] warning: message (field=value, …)`.

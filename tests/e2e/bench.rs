@@ -120,6 +120,24 @@ fn the_bench_of_mapping_counts_pages_within_the_budget_alone() {
 }
 
 #[test]
+fn the_bench_of_stages_tells_what_one_costs() {
+    let rows = table("stage.py", &["--stages", "200"]);
+    let names = [
+        "| floor: two sends | 200 | ",
+        "| a stage | 200 | ",
+        "| stages without a pause | 200 | ",
+        "| without a collector | 200 | ",
+    ];
+    assert_eq!(rows.len(), names.len(), "{rows:?}");
+    assert!(
+        rows.iter()
+            .zip(names)
+            .all(|(row, name)| row.starts_with(name)),
+        "{rows:?}"
+    );
+}
+
+#[test]
 fn the_bench_of_stalls_tells_what_was_added() {
     let rows = table(
         "stall.py",

@@ -7,15 +7,19 @@
 )]
 
 mod architecture;
+mod attach;
 mod bench;
 mod budget;
 mod control;
+mod deadline;
 mod doctor;
+mod entrypoint;
 mod environments;
 mod gpus;
 mod guards;
 mod harmless;
 mod job;
+mod our_failures;
 mod plugin_commands;
 mod plugins;
 mod read;
@@ -23,7 +27,9 @@ mod run;
 mod services;
 mod settings;
 mod sinks;
+mod stages;
 mod stored;
 mod support;
+mod terminal;
 mod unprivileged;
 mod why;

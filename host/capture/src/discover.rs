@@ -32,6 +32,22 @@ pub struct Targets {
     pub(crate) stats: BTreeMap<ProcessId, Stat>,
 }
 
+impl Targets {
+    /// Returns the name of each process (`comm`), as the kernel shows it.
+    pub fn names(&self) -> impl Iterator<Item = (ProcessId, String)> {
+        let name = |stat: &Stat| String::from_utf8_lossy(&stat.comm).into_owned();
+        self.stats.iter().map(move |(id, stat)| (*id, name(stat)))
+    }
+
+    /// Returns how many of the processes have not ended; a zombie has.
+    pub fn living(&self) -> usize {
+        let states = self.stats.values().map(|stat| stat.state);
+        states
+            .filter(|state| !matches!(state, 'Z' | 'X' | 'x'))
+            .count()
+    }
+}
+
 /// Finds the living processes of `scope`, which remembers them. The error says that none is left.
 pub fn discover(machine: &Machine, scope: &mut Scope) -> Result<Targets, CaptureError> {
     let began = Instant::now();
@@ -67,7 +83,7 @@ pub fn discover(machine: &Machine, scope: &mut Scope) -> Result<Targets, Capture
         .into_values()
         .map(|stat| (identity(&stat), stat))
         .collect();
-    scope.members = stats.keys().copied().collect();
+    *scope.members() = stats.keys().copied().collect();
     Ok(Targets {
         scope: ScopeFacts {
             cgroup: scope
@@ -89,16 +105,17 @@ pub fn discover(machine: &Machine, scope: &mut Scope) -> Result<Targets, Capture
 /// Returns the living members of the scope and all their descendants, by PID.
 pub(crate) fn tree(
     family: &mut Family,
-    scope: &mut Scope,
+    scope: &Scope,
     ours: &BTreeSet<i32>,
 ) -> BTreeMap<i32, Stat> {
     let mut excluded = ours.clone();
     excluded.extend(scope.adopter);
     let mut found = BTreeMap::new();
-    scope.members.insert(scope.root);
-    let members = scope.members.iter();
+    let mut members = scope.members().clone();
+    members.insert(scope.root);
     let members: Vec<Stat> = members
-        .filter_map(|&member| family.stat_of(member))
+        .into_iter()
+        .filter_map(|member| family.stat_of(member))
         .collect();
     for stat in &members {
         family.note(stat);

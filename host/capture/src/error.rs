@@ -17,6 +17,14 @@ pub enum CaptureError {
         /// The proc root that was looked at.
         proc: PathBuf,
     },
+    /// There is something with this PID, but nothing that could be watched.
+    #[error("{pid} is {reason}")]
+    Unwatchable {
+        /// The PID that was asked for.
+        pid: i32,
+        /// What it is, and what to do.
+        reason: String,
+    },
     /// The process could not be looked at.
     #[error("cannot read {}", path.display())]
     Unreadable {

@@ -7,6 +7,7 @@ mod machine;
 mod stack_settings;
 
 mod discover;
+mod disposition;
 mod family;
 mod scope;
 
@@ -45,6 +46,7 @@ mod memory;
 mod stacks;
 
 mod record;
+mod remains;
 mod rights;
 
 mod error;
@@ -61,12 +63,14 @@ pub use allocator::{forget_start, share_one_heap};
 pub use capture::{Moment, Options, capture};
 pub use cost::Meter;
 pub use discover::{Targets, discover};
+pub use disposition::Disposition;
 pub use error::CaptureError;
 pub use gpu::{GpuSettings, gpu_helper};
 pub use helper::HelperProgram;
 pub use machine::Machine;
 pub use memory::memory_helper;
 pub use record::record;
+pub use remains::{Remains, is_there, remains};
 pub use rights::{
     OwnRights, ProcessRights, Remedy, Right, RightName, RightState, Rights, try_gpus, try_rights,
 };

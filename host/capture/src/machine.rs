@@ -18,7 +18,7 @@ use crate::hierarchy::{self, Hierarchy};
 use crate::image::ImageReader;
 use crate::ipc::IpcReader;
 use crate::memory::MemoryReader;
-use crate::proc::{Reader, stat};
+use crate::proc::{Reader, stat, status};
 use crate::recall::Recall;
 use crate::sight::Sights;
 use crate::stack_settings::StackSettings;
@@ -92,6 +92,14 @@ impl Machine {
         self
     }
 
+    /// Returns this machine with processes of ours known in `helpers`, which those of another one are: to find the task's
+    /// processes with, not to start helpers.
+    #[must_use]
+    pub fn with_helpers(mut self, helpers: Register) -> Self {
+        self.helpers = helpers;
+        self
+    }
+
     /// Returns this machine with its shared memory mounted at `path` instead of `/dev/shm`.
     #[must_use]
     pub fn with_shared_memory(mut self, path: PathBuf) -> Self {
@@ -132,6 +140,38 @@ impl Machine {
                 proc: self.proc.clone(),
             }),
             Err(source) => Err(CaptureError::Unreadable { path, source }),
+        }
+    }
+
+    /// Returns the identity of a process that is to be watched: one that lives and is neither a thread of another process nor
+    /// one of the kernel.
+    pub fn watchable(&self, pid: i32) -> Result<ProcessId, CaptureError> {
+        let unwatchable = |reason: String| Err(CaptureError::Unwatchable { pid, reason });
+        let id = self.identify(pid)?;
+        let directory = self.proc.join(pid.to_string());
+        let mut reader = Reader::new();
+        let stat = reader.read_path(&directory.join("stat")).map(stat::parse);
+        let stat = stat.ok().flatten();
+        if stat.as_ref().is_some_and(|stat| stat.kernel_thread) {
+            return unwatchable(
+                "a thread of the kernel, of which there is nothing to see".to_owned(),
+            );
+        }
+        if stat.is_some_and(|stat| matches!(stat.state, 'Z' | 'X' | 'x')) {
+            let reason =
+                "a zombie: it has ended, and only its parent still has to ask for its status";
+            return unwatchable(reason.to_owned());
+        }
+        let status = reader.read_path(&directory.join("status"));
+        let leader = status.ok().and_then(|bytes| {
+            let lines = status::parse(bytes).lines;
+            lines.get("Tgid")?.parse::<i32>().ok()
+        });
+        match leader {
+            Some(leader) if leader != pid => {
+                unwatchable(format!("a thread of process {leader}; ask for that one"))
+            }
+            _ => Ok(id),
         }
     }
 

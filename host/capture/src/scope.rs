@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::{ProcessId, ScopeKind};
 
@@ -11,7 +12,7 @@ use crate::discover::tree;
 use crate::family::Family;
 use crate::machine::Machine;
 
-/// Which processes belong to a task, and which of them have been seen.
+/// Which processes belong to a task, and which of them have been seen. A clone remembers together with the original.
 #[derive(Clone, Debug)]
 pub struct Scope {
     pub(crate) adopter: Option<i32>,
@@ -19,7 +20,7 @@ pub struct Scope {
     pub(crate) directory: Option<PathBuf>,
     pub(crate) kind: ScopeKind,
     /// Those that lived when we last looked.
-    pub(crate) members: BTreeSet<ProcessId>,
+    pub(crate) members: Arc<Mutex<BTreeSet<ProcessId>>>,
     pub(crate) root: ProcessId,
     /// The lines of the main process's `cgroup` file, as last read.
     pub(crate) root_cgroup: Vec<String>,
@@ -52,12 +53,16 @@ impl Scope {
         self.root
     }
 
+    pub(crate) fn members(&self) -> MutexGuard<'_, BTreeSet<ProcessId>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn new(kind: ScopeKind, root: ProcessId, adopter: Option<i32>) -> Self {
         Self {
             adopter,
             directory: None,
             kind,
-            members: BTreeSet::new(),
+            members: Arc::default(),
             root,
             root_cgroup: Vec::new(),
         }
@@ -77,7 +82,7 @@ fn holds_only_the_task(
     };
     let inside = cgroup::pids(&directory, &mut family.reader)?;
     let ours = machine.our_pids(&helpers);
-    let task = tree(&mut family, &mut Scope::tree(root, adopter), &ours);
+    let task = tree(&mut family, &Scope::tree(root, adopter), &ours);
     let belongs = |pid: &i32| task.contains_key(pid) || ours.contains(pid) || adopter == Some(*pid);
     Ok(inside.contains(&root.pid) && inside.iter().all(belongs))
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::sync::mpsc::{Receiver, channel};
 
 use anyhow::Context;
+use capture::{CaptureError, Machine, Scope};
 use clap::Args;
 use model::Trigger;
 use supervise::Event;
@@ -16,11 +17,12 @@ use crate::config;
 use crate::control::Socket;
 use crate::outcome::Outcome;
 use crate::session::{Collector, Session};
+use crate::supervision::{Happening, Happenings};
 use crate::ui;
 
-/// Watch a running process and all that belongs to it, until it ends
+/// Watch a running process and all that belongs to it, until all of it has ended
 ///
-/// SIGTERM or SIGINT takes one more snapshot and ends the watching; the process goes on untouched.
+/// SIGTERM or SIGINT takes one more snapshot and ends the watching; the processes go on untouched.
 #[derive(Args, Debug)]
 pub(crate) struct AttachArgs {
     /// The process
@@ -35,12 +37,22 @@ pub(crate) fn run(args: &AttachArgs, world: &World) -> anyhow::Result<Outcome> {
     let loaded = config::load(world.config.as_deref())?;
     let program = OsString::from(format!("pid-{}", args.pid));
     let session = Session::new(&args.watch, loaded, &program, world)?;
-    let (sender, events) = channel();
-    supervise::watch_process(args.pid, move |event| _ = sender.send(event))
-        .with_context(|| format!("cannot watch process {}", args.pid))?;
     let machine = session.machine();
-    let root = machine.identify(args.pid)?;
+    let cannot = || format!("cannot watch process {}", args.pid);
+    let root = machine.watchable(args.pid).with_context(cannot)?;
+    let (sender, events) = channel();
+    supervise::watch_process(args.pid, move |event| _ = sender.send(event)).with_context(cannot)?;
+    // What is held now is what was looked at before: the PID was not used again meanwhile.
+    let held = machine.identify(args.pid)?;
+    if held != root {
+        return Err(CaptureError::NothingLeft { root }).with_context(cannot);
+    }
+    let helpers = machine.helpers();
     let eye = session.eye(machine, root, None);
+    let family = Family {
+        machine: session.machine().with_helpers(helpers),
+        scope: eye.scope.clone(),
+    };
     let socket = Socket::bind();
     if let Ok(socket) = &socket {
         let path = socket.path.display();
@@ -49,7 +61,7 @@ pub(crate) fn run(args: &AttachArgs, world: &World) -> anyhow::Result<Outcome> {
         ));
     }
     let collector = Collector::start(session.clone(), eye, socket);
-    let end = wait(&collector, &events);
+    let end = wait(&session, &collector, family, &events);
     let all_stored = conclude(collector.finish(end), &session);
     Ok(if all_stored {
         Outcome::Well
@@ -58,16 +70,53 @@ pub(crate) fn run(args: &AttachArgs, world: &World) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Waits until the process has ended or we are told to stop, which is worth one more look.
-fn wait(collector: &Collector, events: &Receiver<Event>) -> Request {
-    for event in events {
-        match event {
-            Event::Signal(signal) if asks_to_end(signal) => {
+/// Finds the processes of the task again and again, so that those whose parents end are still known to belong to it.
+struct Family {
+    machine: Machine,
+    scope: Scope,
+}
+
+impl Family {
+    /// Returns how many have not ended.
+    fn living(&mut self) -> usize {
+        let found = capture::discover(&self.machine, &mut self.scope);
+        found.map_or(0, |targets| targets.living())
+    }
+}
+
+/// Waits until every process of the task has ended or we are told to stop, which is worth one more look.
+fn wait(
+    session: &Session,
+    collector: &Collector,
+    mut family: Family,
+    events: &Receiver<Event>,
+) -> Request {
+    let mut happenings = Happenings::of(events, session).with_rounds();
+    let mut main_process_has_ended = false;
+    while let Some(happening) = happenings.next() {
+        match happening {
+            Happening::Deadline => collector.request(Request::Snapshot(Trigger::Deadline)),
+            Happening::Event(Event::Signal(signal)) if asks_to_end(signal) => {
                 collector.request(Request::Snapshot(Trigger::Signal));
                 return Request::Stop;
             }
-            Event::Signal(_) => {}
-            Event::Ended(_) => break,
+            Happening::Event(Event::Ended(_)) => {
+                main_process_has_ended = true;
+                match family.living() {
+                    0 => break,
+                    count => ui::say(&format!(
+                        "process {} has ended; {count} that belong to it go on, and are watched until they end",
+                        family.scope.root().pid
+                    )),
+                }
+            }
+            Happening::Event(_) => {}
+            Happening::Round => {
+                let living = family.living();
+                if main_process_has_ended && living == 0 {
+                    break;
+                }
+            }
         }
     }
     Request::TaskEnded

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use crate::commands::World;
 use crate::config::Span;
-use crate::control::{Ask, Collector, IntervalSource, Status, ask, find};
+use crate::control::{Ask, Collector, IntervalSource, StageStatus, Status, ask, find};
 use crate::outcome::Outcome;
 use crate::page::{count, safe};
 use crate::ui;
@@ -201,6 +201,7 @@ fn page(collector: &Collector, world: &World) -> String {
          watching   process {} since {} UTC, by process {}\n\
          snapshots  {taken}, in {}{due}{failed}{paused}\n\
          interval   {}\n\
+         stages     {}\n\
          control    {}, {}{refused}\n\
          socket     {}\n",
         safe(&status.task),
@@ -210,10 +211,30 @@ fn page(collector: &Collector, world: &World) -> String {
         status.collector_pid,
         safe(&status.store),
         interval(status),
+        stages(&status.stages),
         count(control.clients, "connection", "connections"),
         count(control.lines, "line", "lines"),
         socket.display(),
     )
+}
+
+fn stages(stages: &StageStatus) -> String {
+    let open = match stages.open {
+        0 => "none open".to_owned(),
+        open => format!("{open} open: {}", safe(&stages.label)),
+    };
+    let trouble = &stages.trouble;
+    let counted = [
+        (trouble.unmatched_ends, "ends without a beginning"),
+        (trouble.begun_twice, "begun twice"),
+        (trouble.too_many, "not kept because too many were open"),
+        (trouble.skipped, "not told by the task"),
+    ];
+    let counted = counted.iter().filter(|(count, _)| *count > 0);
+    let counted: String = counted
+        .map(|(count, words)| format!("; {count} {words}"))
+        .collect();
+    format!("{open}; {} ended{counted}", stages.ended)
 }
 
 /// Seconds, minutes or hours, as a person says them.

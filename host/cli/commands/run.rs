@@ -1,9 +1,12 @@
 //! `taskscope run`
 
 use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use capture::Machine;
 use clap::Args;
 use model::Trigger;
 use rustix::process::Signal;
@@ -14,10 +17,11 @@ use tracing::warn;
 use crate::args::WatchArgs;
 use crate::collect::Request;
 use crate::commands::World;
-use crate::config::{self, Loaded};
+use crate::config::{self, Loaded, SignalsChoice, Span};
 use crate::control::{SOCKET_VARIABLE, Socket};
 use crate::outcome::{Outcome, Refusal};
 use crate::session::{Collector, Session};
+use crate::supervision::{Happening, Happenings, manner, members, say_who_was_killed};
 use crate::ui;
 
 /// Run a command and watch every process of it
@@ -29,6 +33,14 @@ use crate::ui;
 pub(crate) struct RunArgs {
     #[command(flatten)]
     watch: WatchArgs,
+
+    /// Whom signals are forwarded to [default: the `run.signals` setting, else child]
+    #[arg(long, value_name = "WHOM")]
+    signals: Option<SignalsChoice>,
+
+    /// How long after SIGTERM the task is killed if it has not ended, such as 30s [default: never]
+    #[arg(long, value_name = "DURATION")]
+    stop_grace: Option<Span>,
 
     /// The command and its arguments [default: the `task.command` setting, run by sh -c]
     #[arg(last = true, value_name = "COMMAND")]
@@ -44,12 +56,27 @@ pub(crate) fn run(args: RunArgs, world: &World) -> anyhow::Result<Outcome> {
         let path = socket.path.clone().into_os_string();
         command.environment.push((SOCKET_VARIABLE.into(), path));
     }
+    let settings = &session.loaded.settings.run;
+    let stop_grace = args.stop_grace.or(settings.stop_grace);
+    let stop_grace = stop_grace.map(Span::duration);
+    let manner = manner(args.signals.unwrap_or(settings.signals), stop_grace);
     // From here to the task's first instruction there is nothing but fork and exec.
-    let started = supervise::start(&command).map_err(refuse)?;
-    let pid = started.pid;
-    let (sender, events) = channel();
-    started.watch(move |event| _ = sender.send(event));
-    let ending = watch(&session, pid, socket, &events);
+    let started = supervise::start(&command, manner).map_err(refuse)?;
+    let task = started.pid;
+    // A panic here is a crash like any other, after which something goes on in our place.
+    let watched = catch_unwind(AssertUnwindSafe(|| {
+        let machine = session.machine();
+        let helpers = machine.helpers();
+        let (sender, events) = channel();
+        started.watch(
+            members(session.machine().with_helpers(helpers), task),
+            move |event| {
+                _ = sender.send(event);
+            },
+        );
+        watch(&session, machine, task, socket, &events, stop_grace)
+    }));
+    let ending = watched.unwrap_or_else(|_| std::process::abort());
     Ok(Outcome::Task(ending))
 }
 
@@ -84,12 +111,13 @@ pub(crate) fn refuse(error: StartError) -> anyhow::Error {
 /// Collects until the task ends. Nothing that goes wrong in here changes how it ends.
 fn watch(
     session: &Session,
-    pid: i32,
+    machine: Machine,
+    task: i32,
     socket: Result<Socket, String>,
     events: &Receiver<Event>,
+    stop_grace: Option<Duration>,
 ) -> Ending {
-    let machine = session.machine();
-    let collector = match machine.identify(pid) {
+    let collector = match machine.identify(task) {
         Ok(root) => {
             let adopter = i32::try_from(std::process::id()).ok();
             let eye = session.eye(machine, root, adopter);
@@ -100,23 +128,33 @@ fn watch(
             None
         }
     };
-    let ending = wait(collector.as_ref(), events);
+    let ask = |trigger| {
+        if let Some(collector) = &collector {
+            collector.request(Request::Snapshot(trigger));
+        }
+    };
+    let ending = wait(session, events, stop_grace, ask);
     if let Some(collector) = collector {
         conclude(collector.finish(Request::TaskEnded), session);
     }
     ending
 }
 
-/// Passes signals on as requests until the task has ended.
-pub(crate) fn wait(collector: Option<&Collector>, events: &Receiver<Event>) -> Ending {
-    for event in events {
-        match event {
-            Event::Signal(signal) => {
-                if let (Some(collector), true) = (collector, asks_to_end(signal)) {
-                    collector.request(Request::Snapshot(Trigger::Signal));
-                }
-            }
-            Event::Ended(ending) => return ending,
+/// Passes signals and the deadline on as requests until the task has ended.
+fn wait(
+    session: &Session,
+    events: &Receiver<Event>,
+    stop_grace: Option<Duration>,
+    ask: impl Fn(Trigger),
+) -> Ending {
+    let mut happenings = Happenings::of(events, session);
+    while let Some(happening) = happenings.next() {
+        match happening {
+            Happening::Deadline => ask(Trigger::Deadline),
+            Happening::Event(Event::Signal(signal)) if asks_to_end(signal) => ask(Trigger::Signal),
+            Happening::Event(Event::Signal(_)) | Happening::Round => {}
+            Happening::Event(Event::Ended(ending)) => return ending,
+            Happening::Event(event) => say_who_was_killed(&event, stop_grace),
         }
     }
     Ending::Unknown

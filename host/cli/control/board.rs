@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use tracing::warn;
 
+use super::stages::StageStatus;
 use crate::clock::Clock;
 use crate::ledger::Ledger;
 use crate::pipeline::Kept;
@@ -36,6 +37,8 @@ pub(crate) struct Status {
     /// The main process of the task.
     pub(crate) root: ProcessId,
     pub(crate) snapshots: Snapshots,
+    /// The stages of the task.
+    pub(crate) stages: StageStatus,
     /// When the collector began.
     pub(crate) started_at: Timestamp,
     /// Where snapshots go.
@@ -117,6 +120,7 @@ impl Board {
             paused_since: None,
             root,
             snapshots: Snapshots::default(),
+            stages: StageStatus::default(),
             started_at: clock.now(),
             store: session.location.to_string(),
             task: session.names.path.to_string(),
@@ -130,11 +134,12 @@ impl Board {
         })))
     }
 
-    /// Returns the status of this instant; `tally` is what came over the socket.
-    pub(crate) fn status(&self, tally: &Tally) -> Status {
+    /// Returns the status of this instant; `tally` is what came over the socket, `stages` what it said of stages.
+    pub(crate) fn status(&self, tally: &Tally, stages: StageStatus) -> Status {
         let state = self.lock();
         let mut status = state.status.clone();
         status.control.clone_from(tally);
+        status.stages = stages;
         let due = state.due.filter(|_| status.paused_since.is_none());
         status.snapshots.due_at = due.map(|due| {
             let left = due.saturating_duration_since(Instant::now());

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::board::{Board, Status, Tally};
-use super::line::{Ask, parse};
+use super::line::{Ask, Line, is_of_a_stage, parse};
+use super::owners::Owners;
 use crate::collect::Request;
 
 /// One answer: one line of JSON.
@@ -26,26 +27,33 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 pub(super) struct Desk {
     pub(super) board: Board,
+    pub(super) owners: Owners,
     pub(super) requests: UnboundedSender<Request>,
     pub(super) tally: Tally,
 }
 
 impl Desk {
-    /// Takes one line without its end; returns the answer, one line, where it is to have one.
-    pub(super) fn take(&mut self, line: &[u8]) -> Option<String> {
-        let answer = match parse(line) {
-            Ok(ask) => {
-                self.tally.lines += 1;
-                self.answer(ask)
+    /// Takes one line, without its end, that `writer` wrote; returns the answer, one line, where it is to have one.
+    pub(super) fn take(&mut self, writer: i32, line: &[u8]) -> Option<String> {
+        let parsed = parse(line);
+        self.tally.lines += u64::from(parsed.is_ok());
+        let answer = match parsed {
+            Ok(Line::Ask(ask)) => self.answer(ask),
+            Ok(Line::Stage(said)) => {
+                self.owners.take(said, writer);
+                return None;
             }
             Err(reason) => self.refuse(reason),
         };
+        if is_of_a_stage(line) {
+            return None;
+        }
         let text = serde_json::to_string(&answer).ok()?;
         Some(text + "\n")
     }
 
     /// Counts a line that is refused.
-    pub(super) fn refuse(&mut self, reason: String) -> Answer {
+    fn refuse(&mut self, reason: String) -> Answer {
         self.tally.refused_lines += 1;
         self.tally.last_refusal = Some(reason.clone());
         Answer {
@@ -61,7 +69,7 @@ impl Desk {
         };
         let request = match ask {
             Ask::Status => {
-                answer.status = Some(self.board.status(&self.tally));
+                answer.status = Some(self.board.status(&self.tally, self.owners.stages.status()));
                 return answer;
             }
             Ask::Ping => return answer,

@@ -4,10 +4,20 @@
 
 use std::fmt;
 
+use monitor::StageLine;
+
 use crate::config::Span;
 
 /// The longest line, bytes, its end included.
 pub(crate) const LINE_LIMIT: usize = 1024;
+
+/// What a line says.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Line {
+    Ask(Ask),
+    /// Of a stage; it has no answer.
+    Stage(StageLine),
+}
 
 /// What a line asks. Each is answered by one line.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,23 +32,32 @@ pub(crate) enum Ask {
     Status,
 }
 
-const FORMS: &str = "status, snapshot, interval 5s, interval auto, pause, resume, ping";
+const FORMS: &str = "stage …, status, snapshot, interval 5s, interval auto, pause, resume, ping";
 
 /// Reads a line without its end.
-pub(crate) fn parse(line: &[u8]) -> Result<Ask, String> {
+pub(crate) fn parse(line: &[u8]) -> Result<Line, String> {
     let line = std::str::from_utf8(line).map_err(|_| "the line is not UTF-8".to_owned())?;
     let (verb, rest) = word(line);
     let ask = match (verb, rest) {
         ("status", "") => Ask::Status,
         ("snapshot", "") => Ask::Snapshot,
         ("pause", "") => Ask::Pause,
+        ("stage", said) => {
+            let said = StageLine::parse(said).map_err(|error| error.to_string())?;
+            return Ok(Line::Stage(said));
+        }
         ("ping", "") => Ask::Ping,
         ("resume", "") => Ask::Resume,
         ("interval", "auto") => Ask::Interval(None),
         ("interval", text) => Ask::Interval(Some(shown(text).parse()?)),
         _ => return Err(format!("`{}` is none of: {FORMS}", shown(line))),
     };
-    Ok(ask)
+    Ok(Line::Ask(ask))
+}
+
+/// Whether a line, which may be none, is to have no answer.
+pub(crate) fn is_of_a_stage(line: &[u8]) -> bool {
+    line.trim_ascii_start().starts_with(b"stage")
 }
 
 impl fmt::Display for Ask {
@@ -84,9 +103,16 @@ mod tests {
             Ask::Snapshot,
             Ask::Status,
         ] {
-            assert_eq!(parse(ask.to_string().as_bytes()), Ok(ask));
+            let line = ask.to_string();
+            assert_eq!(parse(line.as_bytes()), Ok(Line::Ask(ask)));
+            assert!(!is_of_a_stage(line.as_bytes()));
         }
-        assert_eq!(parse(b"  status \r"), Ok(Ask::Status));
+        assert_eq!(parse(b"  status \r"), Ok(Line::Ask(Ask::Status)));
+        assert!(matches!(
+            parse(b" stage begin name=stage  1 "),
+            Ok(Line::Stage(StageLine::Begin(begin))) if begin.name == "stage  1"
+        ));
+        assert!(is_of_a_stage(b" stage"));
     }
 
     #[test]
@@ -94,7 +120,7 @@ mod tests {
         let error = parse(b"stop\x1b[2J now").unwrap_err();
         assert_eq!(
             error,
-            "`stop\\u{1b}[2J now` is none of: status, snapshot, interval 5s, interval auto, pause, resume, ping"
+            "`stop\\u{1b}[2J now` is none of: stage …, status, snapshot, interval 5s, interval auto, pause, resume, ping"
         );
         let error = parse(b"interval 0s").unwrap_err();
         assert!(error.starts_with("`0s` is not a duration"), "{error}");

@@ -11,13 +11,16 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::net::sockopt::{set_socket_passcred, socket_peercred};
+use rustix::process::Pid;
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::warn;
 
 use super::board::{Board, Tally};
 use super::client::{Client, State};
 use super::desk::Desk;
+use super::owners::Owners;
 use super::place::{Socket, clean};
+use super::stages::SharedStages;
 use crate::collect::Request;
 
 /// So many connections at once; further ones are closed.
@@ -36,6 +39,7 @@ const LAST_ROUNDS: usize = 128;
 
 const LISTENER: u64 = 0;
 const STOP: u64 = 1;
+const DEATH: u64 = 2;
 
 /// The listening thread. Dropping it ends the thread and removes the socket.
 #[derive(Debug)]
@@ -51,13 +55,16 @@ impl Server {
         socket: Socket,
         board: Board,
         requests: UnboundedSender<Request>,
+        stages: SharedStages,
     ) -> Option<Self> {
-        let desk = Desk {
+        let desk = |owners| Desk {
             board,
+            owners,
             requests,
             tally: Tally::default(),
         };
-        Self::try_start(Arc::new(socket), desk)
+        Owners::new(stages)
+            .and_then(|owners| Self::try_start(Arc::new(socket), desk(owners)))
             .inspect_err(|error| warn!("Nobody listens at the control socket: {error}."))
             .ok()
     }
@@ -104,14 +111,19 @@ impl Room {
         // Connections inherit it, so that what is sent before they are taken says who wrote it, too.
         set_socket_passcred(listener, true)?;
         let ready = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        for (source, token) in [(listener.as_fd(), LISTENER), (stop.as_fd(), STOP)] {
+        let sources = [
+            (listener.as_fd(), LISTENER),
+            (stop.as_fd(), STOP),
+            (desk.owners.bell(), DEATH),
+        ];
+        for (source, token) in sources {
             let token = epoll::EventData::new_u64(token);
             epoll::add(&ready, source, token, epoll::EventFlags::IN)?;
         }
         Ok(Self {
             clients: BTreeMap::new(),
             desk,
-            next: STOP + 1,
+            next: DEATH + 1,
             ready,
             rounds: Rounds::new(Instant::now()),
         })
@@ -137,7 +149,14 @@ impl Room {
             for token in tokens {
                 match token {
                     LISTENER => self.accept(listener),
-                    STOP => return self.read_all(listener),
+                    STOP => {
+                        self.read_all(listener);
+                        return self.desk.owners.close();
+                    }
+                    DEATH => {
+                        self.read_all(listener); // what they said last comes first
+                        self.desk.owners.bury();
+                    }
                     client => _ = self.read(client),
                 }
             }
@@ -183,10 +202,11 @@ impl Room {
             return false;
         };
         let desk = &mut self.desk;
-        let state = client.read(|_, line| desk.take(line));
+        let state = client.read(|writer, line| desk.take(Pid::as_raw(Some(writer.pid)), line));
         if state == State::Over {
             self.clients.remove(&token); // which closes it, and epoll forgets it
             self.desk.tally.clients = self.clients.len() as u64;
+            self.desk.owners.look_for_unheld();
         }
         state == State::Reading
     }

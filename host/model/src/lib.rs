@@ -7,6 +7,7 @@
 mod annotation;
 mod cgroup;
 mod credentials;
+mod ending;
 mod finding;
 mod gap;
 mod gpu;
@@ -14,6 +15,7 @@ mod ipc;
 mod machine;
 mod mount;
 mod namespaces;
+mod obituary;
 mod plugin_outcome;
 mod pressure;
 mod process;
@@ -35,6 +37,7 @@ pub use cgroup::{
     MemoryLimit, OtherCgroup, PidsLimit,
 };
 pub use credentials::{Credentials, SeccompMode};
+pub use ending::Ending;
 pub use finding::{Evidence, Finding, Severity};
 pub use gap::{Gap, GapCode};
 pub use gpu::{Gpu, GpuProcess, GpuProcessKind, GpuTrouble};
@@ -46,6 +49,7 @@ pub use ipc::{
 pub use machine::{Cgroup, Filesystem, MachineFacts, SharedMemory};
 pub use mount::{Mount, MountPurpose};
 pub use namespaces::NamespaceSet;
+pub use obituary::{Circumstance, Holder, LastCpu, LastMemory, Obituary, ObituarySegment, Unseen};
 pub use plugin_outcome::{OutcomeKind, PluginOutcome, SinkTally};
 pub use pressure::{Pressure, Stall};
 pub use process::{

@@ -113,6 +113,8 @@ pub struct Moment {
 pub struct StageTrouble {
     /// Stages that began while one with the same id was open in the same process.
     pub begun_twice: u64,
+    /// Stages that were not told, because there was no room in their owner's socket: as it says.
+    pub skipped: u64,
     /// Stages that began while as many were open as are kept.
     pub too_many: u64,
     /// Ends of stages that are not open: their beginning was never heard, or they had ended.
@@ -145,6 +147,7 @@ struct Open {
 impl Stages {
     /// A stage begins; returns its number, or nothing where it is not kept, which is counted.
     pub fn begin(&mut self, owner: Owner, begin: Begin, now: Moment) -> Option<u64> {
+        self.trouble.skipped += u64::from(begin.skipped);
         if self.open.len() >= MOST_OPEN {
             self.trouble.too_many += 1;
             return None;

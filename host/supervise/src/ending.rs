@@ -6,23 +6,9 @@ use nix::libc;
 use nix::sys::prctl;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::kernel;
+use model::Ending;
 
-/// How the main process of the task ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// It exited with this code.
-    Exited(i32),
-    /// A signal ended it.
-    Killed {
-        /// The signal's number.
-        signal: i32,
-        /// Whether it left a core file.
-        core_dumped: bool,
-    },
-    /// It was not ours to wait for, so nobody told.
-    Unknown,
-}
+use crate::kernel;
 
 /// Ends as the task ended. Of an exit it returns the code, 0 where it is unknown. Of a signal it does not return: this
 /// process ends at once by the same signal, without a core file, so everything must be written by then. PID 1 of a

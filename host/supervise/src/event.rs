@@ -1,12 +1,14 @@
 //! What the watching thread reports.
 
-use crate::Ending;
+use crate::{Ending, Member};
 
 /// Something that happened to the task or to us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A signal came to us, by its number. In `run` it has been forwarded by then, unless the task got its own copy.
     Signal(i32),
+    /// These outlived SIGTERM by the time that they were given, and have been killed.
+    OutOfGrace(Vec<Member>),
     /// The main process of the task has ended. Reported once.
     Ended(Ending),
 }
@@ -15,6 +17,6 @@ pub enum Event {
 pub(crate) fn report(on_event: &impl Fn(Event), event: Event) {
     let handed_over = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| on_event(event)));
     if handed_over.is_err() {
-        tracing::warn!(?event, "The receiver of an event panicked.");
+        tracing::warn!("The receiver of an event panicked.");
     }
 }

@@ -1,7 +1,7 @@
-//! The signal state we were started with, kept for the task, which is to begin as if we were not there.
+//! The signals and standard streams we were started with, kept for the task, which is to begin as if we were not there.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use nix::errno::Errno;
 use nix::libc;
@@ -12,9 +12,17 @@ use crate::kernel;
 /// Whether SIGPIPE was ignored before Rust's runtime, which ignores it, came to run.
 static PIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
 
+/// The standard streams that were closed before Rust's runtime, which puts `/dev/null` there, came to run: bit N for N.
+static CLOSED_STREAMS: AtomicU8 = AtomicU8::new(0);
+
 /// Called by the loader before `main`.
-pub(crate) extern "C" fn remember_pipe() {
+pub(crate) extern "C" fn remember() {
     PIPE_WAS_IGNORED.store(kernel::is_ignored(libc::SIGPIPE), Ordering::Relaxed);
+    let closed = (0..3).filter(|stream| !kernel::is_open(*stream));
+    CLOSED_STREAMS.store(
+        closed.fold(0, |bits, stream| bits | 1 << stream),
+        Ordering::Relaxed,
+    );
 }
 
 /// What a shell, nohup or a service manager gave us.
@@ -39,6 +47,10 @@ impl Inherited {
 
     /// Restores the state. Runs between fork and exec: nothing but plain system calls.
     pub(crate) fn give_back(self) -> io::Result<()> {
+        let closed = CLOSED_STREAMS.load(Ordering::Relaxed);
+        for stream in (0..3).filter(|stream| closed & 1 << stream != 0) {
+            kernel::close(stream);
+        }
         if self.child_was_ignored {
             kernel::set_ignored(libc::SIGCHLD);
         }

@@ -1,5 +1,6 @@
 //! Waiting for children: the task's main process, its orphans, and helpers of our own.
 
+use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
@@ -45,18 +46,30 @@ pub(crate) fn next_change() -> Option<(i32, Change)> {
     ))
 }
 
+/// Reaps every child that has ended, but the one that is to stay a zombie. Without `/proc` none is.
+pub(crate) fn reap_all_but(zombie: i32) {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten();
+    for thread in threads.flatten() {
+        let children = fs::read_to_string(thread.path().join("children"));
+        let children = children.unwrap_or_default();
+        let pids = children
+            .split_whitespace()
+            .filter_map(|pid| pid.parse().ok());
+        for pid in pids.filter(|pid| *pid != zombie).filter_map(Pid::from_raw) {
+            // One that lives on, and one that somebody else has waited for, are no children that have ended.
+            let _ = waitid(
+                WaitId::Pid(pid),
+                WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
+            );
+        }
+    }
+}
+
 fn change(status: ExitStatus) -> Change {
     if let Some(signal) = status.stopped_signal() {
         return Change::Stopped(signal);
     }
-    Change::Ended(match (status.code(), status.signal()) {
-        (Some(code), _) => Ending::Exited(code),
-        (None, Some(signal)) => Ending::Killed {
-            signal,
-            core_dumped: status.core_dumped(),
-        },
-        (None, None) => Ending::Unknown,
-    })
+    Change::Ended(Ending::from_wait_status(status.into_raw()))
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
-use rustix::process::{getpid, getsid};
+use nix::unistd::{getpid, getsid};
 
 /// Everything that can be sent to a process, real-time signals included: what we did not block would end us and leave
 /// the task behind. SIGCHLD is among them, for reaping.
 ///
 /// Left out are the signals of a fault of our own, which must never wait (and which wasmtime handles), and SIGPIPE, which
-/// is a write error of ours and which nobody sends.
+/// is a write error of ours. Those that somebody else sends come by `crash.rs`.
 pub(crate) fn forwarded() -> SigSet {
     let mut signals = SigSet::all();
     let faults = [
@@ -29,15 +29,15 @@ pub(crate) fn forwarded() -> SigSet {
 
 /// A descriptor that blocked signals are read from.
 pub(crate) fn source(signals: &SigSet) -> Result<SignalFd, Errno> {
-    SignalFd::with_flags(signals, SfdFlags::SFD_CLOEXEC)
+    SignalFd::with_flags(signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
 }
 
-/// The next signal; an interrupted wait goes on.
-pub(crate) fn next(signals: &SignalFd) -> siginfo {
+/// The next signal, if one has come.
+pub(crate) fn next(signals: &SignalFd) -> Option<siginfo> {
     loop {
         match signals.read_signal() {
-            Ok(Some(signal)) => return signal,
-            Ok(None) | Err(Errno::EINTR) => {}
+            Ok(signal) => return signal,
+            Err(Errno::EINTR) => {}
             Err(error) => unreachable!("a signalfd of ours cannot be read: {error}"),
         }
     }
@@ -46,6 +46,12 @@ pub(crate) fn next(signals: &SignalFd) -> siginfo {
 /// The number of a signal as the rest of the world writes it.
 pub(crate) fn number(signal: &siginfo) -> i32 {
     i32::try_from(signal.ssi_signo).expect("there are 64 signals")
+}
+
+/// The name of a signal, such as `SIGSEGV`; the number of one that has none.
+pub fn signal_name(signal: i32) -> String {
+    Signal::try_from(signal)
+        .map_or_else(|_| signal.to_string(), |signal| signal.as_str().to_owned())
 }
 
 /// Whether the task is to get this signal from us.
@@ -63,7 +69,7 @@ pub(crate) fn is_for_task(signal: &siginfo, task: i32) -> bool {
 /// A sender outside of our PID namespace is 0.
 fn is_sent_by_other(signal: &siginfo, task: i32) -> bool {
     let sender = i64::from(signal.ssi_pid);
-    sender != i64::from(task) && sender != i64::from(getpid().as_raw_nonzero().get())
+    sender != i64::from(task) && sender != i64::from(getpid().as_raw())
 }
 
 /// Whether the kernel sent it to us alone, where without us it would have been the task's. What the terminal sends goes

@@ -2,15 +2,20 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::prctl;
 use nix::sys::signalfd::SignalFd;
+use rustix::process::{getpid, setpgid};
 
 use crate::inherited::Inherited;
-use crate::{kernel, signals};
+use crate::recipients::our_group;
+use crate::terminal::Terminal;
+use crate::{Recipients, crash, kernel, signals};
 
 /// What to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +26,18 @@ pub struct TaskCommand {
     pub arguments: Vec<OsString>,
     /// Variables that it has beside ours.
     pub environment: Vec<(OsString, OsString)>,
+}
+
+/// How to stand by a task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manner {
+    /// Who gets the signals that come to us.
+    pub recipients: Recipients,
+    /// How long after a SIGTERM whoever got it is killed; never where there is none.
+    pub stop_grace: Option<Duration>,
+    /// The command line on which our program calls [`crate::stand_in`], should we crash: two words are added, the PID of the
+    /// task and the number of the signal. Where there is none, a crash leaves the task alone.
+    pub stand_in: Vec<OsString>,
 }
 
 /// Why the task could not be started.
@@ -77,16 +94,20 @@ impl StartError {
 pub struct Started {
     /// The PID of the task's main process.
     pub pid: i32,
+    pub(crate) recipients: Recipients,
+    pub(crate) relay: Option<OwnedFd>,
     pub(crate) signals: SignalFd,
+    pub(crate) stop_grace: Option<Duration>,
+    pub(crate) terminal: Option<Terminal>,
 }
 
-/// Starts the task with our standard streams, in our process group, with the signal mask and the ignored signals that we
-/// were started with, and makes us the reaper of its orphans.
+/// Starts the task with the standard streams, the signal mask and the ignored signals that we were started with, and makes us
+/// the reaper of its orphans. It is in our process group, unless its group is to get the signals: then it leads one of its own.
 ///
 /// Must be called before any other thread exists: the signals are blocked in the calling thread, and later threads and
 /// processes inherit that. So a process that we start for ourselves ignores SIGTERM and is to be ended by SIGKILL, and
 /// every child of ours is reaped by the watching thread.
-pub fn start(command: &TaskCommand) -> Result<Started, StartError> {
+pub fn start(command: &TaskCommand, manner: Manner) -> Result<Started, StartError> {
     let failed = |errno: Errno| StartError::Failed {
         program: command.program.clone(),
         reason: errno.desc().to_owned(),
@@ -96,14 +117,43 @@ pub fn start(command: &TaskCommand) -> Result<Started, StartError> {
     if let Err(error) = prctl::set_child_subreaper(true) {
         tracing::warn!(%error, "Orphans of the task will go to init and be lost from sight.");
     }
-    let mut child = command.process();
-    kernel::before_exec(&mut child, move || inherited.give_back());
-    let child = child
-        .spawn()
+    let has_group = manner.recipients == Recipients::Group;
+    let terminal = has_group.then(Terminal::of_session).flatten();
+    let pid = spawn(command.process(), inherited, has_group, terminal.as_ref())
         .map_err(|error| start_error(&command.program, &error))?;
+    let relay = crash::prepare(manner.stand_in, pid);
+    Ok(Started {
+        pid,
+        recipients: manner.recipients,
+        relay,
+        signals,
+        stop_grace: manner.stop_grace,
+        terminal,
+    })
+}
+
+fn spawn(
+    mut command: Command,
+    inherited: Inherited,
+    has_group: bool,
+    terminal: Option<&Terminal>,
+) -> io::Result<i32> {
+    if has_group {
+        let terminal = terminal.map(Terminal::try_clone).transpose()?;
+        kernel::before_exec(&mut command, move || {
+            // While our group is the parent's.
+            if let Some(terminal) = &terminal {
+                terminal.pass(our_group(), getpid().as_raw_pid());
+            }
+            setpgid(None, None)?;
+            inherited.give_back()
+        });
+    } else {
+        kernel::before_exec(&mut command, move || inherited.give_back());
+    }
+    let child = command.spawn()?;
     // Dropping the handle neither ends nor waits for the child; from here on only the watching thread waits.
-    let pid = i32::try_from(child.id()).expect("a PID fits");
-    Ok(Started { pid, signals })
+    Ok(i32::try_from(child.id()).expect("a PID fits"))
 }
 
 pub(crate) fn start_error(program: &OsString, error: &io::Error) -> StartError {

@@ -102,9 +102,11 @@ fn run(process: &OwnedFd, signals: &SignalFd, on_event: &impl Fn(Event)) {
             report(on_event, Event::Ended(Ending::Unknown));
         }
         if has_come(0) {
-            let number = signals::number(&signals::next(signals));
-            if number != libc::SIGCHLD {
-                report(on_event, Event::Signal(number));
+            while let Some(signal) = signals::next(signals) {
+                let number = signals::number(&signal);
+                if number != libc::SIGCHLD {
+                    report(on_event, Event::Signal(number));
+                }
             }
         }
     }

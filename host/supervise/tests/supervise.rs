@@ -210,6 +210,79 @@ fn orphans_come_to_us_and_are_reaped() {
 }
 
 #[test]
+fn orphans_are_reaped_after_the_end_of_the_task_too_which_stays_a_zombie() {
+    let sandbox = sandbox();
+    let script = "(while [ ! -e over ]; do sleep 0.01; done >&- 2>&- & echo orphan=$!); exit 3";
+    let running = sandbox.spawn(["late", "sh", "-c", script]);
+    running.wait_for_stdout("orphan=");
+    let orphan = running
+        .stdout()
+        .trim()
+        .trim_start_matches("orphan=")
+        .parse()
+        .unwrap();
+    wait_until(DEADLINE, || {
+        let mut children = children(running.pid()).into_iter();
+        children.any(|child| child != orphan && process_state(child) == Some('Z'))
+    });
+    sandbox.write("over", "");
+    wait_until(DEADLINE, || process_state(orphan).is_none());
+    sandbox.write("end", "");
+    let _ = running.wait(DEADLINE).exited(3);
+}
+
+#[test]
+fn a_crash_of_ours_leaves_the_task_in_good_hands() {
+    for crash in [4, 7, 8, 11] {
+        let sandbox = sandbox();
+        let running = start_shell(&sandbox, &format!("trap 'exit 9' TERM; {LOOP}"));
+        let task = children(running.pid())[0];
+        fault(running.pid(), crash);
+        running.wait_for_stderr("stand-in");
+        assert_eq!(children(running.pid()), [task]);
+        assert_ne!(process_state(task), None);
+        running.signal(SIGTERM);
+        let _ = running.wait(DEADLINE).exited(9);
+    }
+}
+
+/// Has a process receive a signal as from itself, which is what a fault looks like.
+fn fault(pid: i32, signal: i32) {
+    let script = include_str!("fault.py");
+    let python = Sandbox::new(&newest_python().path);
+    let _ = python
+        .run(["-c", script, &pid.to_string(), &signal.to_string()])
+        .success();
+}
+
+#[test]
+fn the_task_of_a_crashed_wrapper_ends_it_as_ever() {
+    for (last, signal) in [("kill -KILL $$", Some(SIGKILL)), ("exit 4", None)] {
+        let sandbox = sandbox();
+        let script = format!("echo up; while [ ! -e stop ]; do sleep 0.01; done; {last}");
+        let running = start_shell(&sandbox, &script);
+        fault(running.pid(), 11);
+        running.wait_for_stderr("stand-in");
+        sandbox.write("stop", "");
+        let output = running.wait(DEADLINE);
+        let _ = match signal {
+            Some(signal) => output.killed_by(signal),
+            None => output.exited(4),
+        };
+    }
+}
+
+#[test]
+fn a_grace_that_is_over_ends_a_task_that_ignores_sigterm() {
+    let sandbox = sandbox();
+    let running = sandbox.spawn(["patient", "sh", "-c", &format!("trap '' TERM; {LOOP}")]);
+    running.wait_for_stdout("up");
+    running.signal(SIGTERM);
+    let output = running.wait(DEADLINE).killed_by(SIGKILL);
+    assert_eq!(output.stderr, "signal 15\nkilled\n");
+}
+
+#[test]
 fn the_task_begins_with_the_mask_and_the_ignored_signals_of_its_caller() {
     // Each case: what the caller ignores and what it blocks. Python ignores SIGPIPE and SIGXFSZ by itself.
     for (ignored, default, blocked) in [
@@ -330,7 +403,16 @@ fn as_pid_1_a_killed_task_is_128_and_its_signal() {
 fn the_shell_and_its_terminal_work_as_without_us() {
     let driver = include_str!("terminal.py");
     let job = PythonJob::new(newest_python(), driver)
-        .argument(&wrapper().display().to_string())
+        .argument(&format!("{} run", wrapper().display()))
+        .start();
+    drop(job);
+}
+
+#[test]
+fn a_task_that_leads_its_own_process_group_is_lent_the_terminal() {
+    let driver = include_str!("terminal.py");
+    let job = PythonJob::new(newest_python(), driver)
+        .argument(&format!("{} group", wrapper().display()))
         .start();
     drop(job);
 }

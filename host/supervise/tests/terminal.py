@@ -1,9 +1,12 @@
 """Types into an interactive bash on a pseudo-terminal, runs the wrapper there, and prints `ready` when all went as expected."""
+import fcntl
 import os
 import pty
 import select
 import signal
+import struct
 import sys
+import termios
 import time
 
 WRAP = sys.argv[1]
@@ -78,7 +81,7 @@ with open("task.py", "w") as file:
     file.write(SCRIPT)
 
 # Ctrl-Z stops both, fg continues both, Ctrl-C arrives once.
-type_in("%s run %s task.py\n" % (WRAP, PYTHON))
+type_in("%s %s task.py\n" % (WRAP, PYTHON))
 wrapper, task = number_after("wrapper"), number_after("task")
 type_in("\x1a")
 expect("Stopped")
@@ -93,7 +96,7 @@ assert "twice" not in expect("PROMPT> ")
 assert exit_status() == 11
 
 # A background job that reads the terminal stops with us, and goes on in the foreground.
-type_in("%s run sh -c 'read line; echo g\"\"ot=$line\";\"; exit 4' &\n" % WRAP)
+type_in("%s sh -c 'read line; echo g\"\"ot=$line\";\"; exit 4' &\n" % WRAP)
 expect("PROMPT> ")
 while True:
     type_in("jobs\n")
@@ -107,7 +110,7 @@ expect("PROMPT> ")
 assert exit_status() == 4
 
 # A shell inside has job control of its own, and gives the terminal back.
-type_in("PS1='IN''NER> ' %s run bash --norc --noprofile -i\n" % WRAP)
+type_in("PS1='IN''NER> ' %s bash --norc --noprofile -i\n" % WRAP)
 expect("INNER> ")
 # With exec, for a shell that is stopped in the middle of a vfork hangs until its child is continued.
 type_in("sh -c 'echo beg\"\"un; exec sleep 1000'\n")
@@ -119,4 +122,38 @@ type_in("kill -9 %1; while kill -0 %1; do :; done; exit 5\n")
 expect("exit 5")
 expect("PROMPT> ")
 assert exit_status() == 5
+
+# A password is asked for without an echo, and a size that changes is told of.
+type_in("%s %s -c 'import getpass; print(\"as\" + \"ked\", getpass.getpass(\"pass\" + \"word: \")[::-1], flush=True)'\n" % (WRAP, PYTHON))
+expect("password: ")
+type_in("sesame\n")
+assert "sesame" not in expect("asked emases")
+expect("PROMPT> ")
+assert exit_status() == 0
+resized = """import signal
+signal.signal(signal.SIGWINCH, lambda *_: print('resi' + 'zed', flush=True))
+print('lis' + 'tens', flush=True)
+signal.pause()
+"""
+with open("resized.py", "w") as file:
+    file.write(resized)
+type_in("%s %s resized.py\n" % (WRAP, PYTHON))
+expect("listens")
+fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 90, 0, 0))
+expect("resized")
+expect("PROMPT> ")
+
+# Where the background may not write, a task in the background stops at its first word, and goes on in the foreground.
+type_in("stty tostop\n")
+expect("PROMPT> ")
+type_in("%s sh -c 'sleep 0.1; echo wor\"\"ds; exit 6' &\n" % WRAP)
+expect("PROMPT> ")
+while True:
+    type_in("jobs\n")
+    if "Stopped" in expect("PROMPT> "):
+        break
+type_in("fg\n")
+expect("words")
+expect("PROMPT> ")
+assert exit_status() == 6
 print("ready", flush=True)

@@ -31,6 +31,8 @@ pub struct Begin {
     pub parent: Option<ParentId>,
     /// The process that it belongs to, where that is not the writer of the line.
     pub pid: Option<i32>,
+    /// How many stages its owner has not told since the last line.
+    pub skipped: u32,
     /// The thread that it belongs to.
     pub thread: Option<i32>,
     /// Whether the end of its process is its proper end.
@@ -75,7 +77,7 @@ impl fmt::Display for ParseStageError {
 
 impl std::error::Error for ParseStageError {}
 
-const FORMS: &str = "`begin [id=ID] [parent=ID|PID:ID] [pid=PID] [thread=TID] [until=exit] name=NAME` or \
+const FORMS: &str = "`begin [id=ID] [parent=ID|PID:ID] [pid=PID] [thread=TID] [until=exit] [skipped=N] name=NAME` or \
      `end [id=ID] [pid=PID] [thread=TID] [seconds=S] [error=TYPE] [name=NAME]`";
 
 impl StageLine {
@@ -105,6 +107,7 @@ fn begin(words: &str, name: Option<String>) -> Result<Begin, ParseStageError> {
             "id" => begin.id = Some(token(key, value)?),
             "parent" => begin.parent = Some(parent(value)?),
             "pid" => begin.pid = Some(number(key, value)?),
+            "skipped" => begin.skipped = number(key, value)?.unsigned_abs(),
             "thread" => begin.thread = Some(number(key, value)?),
             "until" if value == "exit" => begin.until_exit = true,
             _ => return unknown(key),
@@ -203,7 +206,7 @@ mod tests {
     #[test]
     fn the_name_is_the_rest_of_the_line() {
         let line = StageLine::parse(
-            "begin id=7 parent=12:a.b pid=3 thread=4 until=exit name=load name= a/b",
+            "begin id=7 parent=12:a.b pid=3 thread=4 until=exit skipped=9 name=load name= a/b",
         );
         let begin = Begin {
             id: Some("7".to_owned()),
@@ -213,6 +216,7 @@ mod tests {
                 pid: Some(12),
             }),
             pid: Some(3),
+            skipped: 9,
             thread: Some(4),
             until_exit: true,
         };

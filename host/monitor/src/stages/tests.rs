@@ -181,7 +181,7 @@ fn what_cannot_be_done_is_counted() {
         "end id=1",
         "end name=x",
         "begin id=1 name=a",
-        "begin id=1 name=b",
+        "begin id=1 skipped=5 name=b",
         "begin name=c",
         "end name=d",
     ]);
@@ -190,6 +190,7 @@ fn what_cannot_be_done_is_counted() {
     }
     let expected = StageTrouble {
         begun_twice: 1,
+        skipped: 5,
         too_many: 2,
         unmatched_ends: 3,
     };
