@@ -126,6 +126,9 @@ pub(crate) async fn collect(
         }
         board.scheduled(&schedule, &ledger);
     }
+    if let Some(ends) = &line.ends {
+        ends.close();
+    }
     board.note_pause();
     let (summary, ()) = tokio::join!(
         line.writer.close(CLOSE_GRACE),

@@ -66,7 +66,7 @@ fn run_here(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::Debug(args) => debug::run(&args, &world),
         Command::Doctor(args) => doctor::run(&args, &world),
         Command::Plugin(args) => plugin::run(args, &world),
-        Command::StandIn(args) => stand_in::run(&args),
+        Command::StandIn(args) => Ok(stand_in::run(&args)),
         Command::GpuHelper
         | Command::MemoryHelper
         | Command::StackHelper

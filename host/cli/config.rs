@@ -15,7 +15,7 @@ pub(crate) use file::{Loaded, load};
 pub(crate) use plugins::{
     BUILTIN, EnricherEntry, Mode, PluginSettings, SinkPermissions, SinkSettings,
 };
-pub(crate) use run::{RunSettings, SignalsChoice};
+pub(crate) use run::{LeftoversChoice, RunSettings, SignalsChoice};
 pub(crate) use values::{Age, Allowance, Pattern, Share, Size, Span};
 
 /// All settings, as in `collector.toml`.

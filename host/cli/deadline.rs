@@ -58,7 +58,7 @@ fn wait(deadline: Timestamp, now: Timestamp, lead: Duration) -> Option<Duration>
 mod tests {
     use super::*;
 
-    const MINUTE: Duration = Duration::from_secs(60);
+    const MINUTE: Duration = Duration::from_mins(1);
 
     #[test]
     fn epoch_seconds_and_rfc_3339_are_times_and_nothing_else_is() {

@@ -8,6 +8,7 @@ mod config;
 mod control;
 mod deadline;
 mod diff;
+mod ends;
 mod enrichers;
 mod environment;
 mod governor;

@@ -10,6 +10,7 @@ use plugin::{Plugins, Sinks};
 use store::{Fate, Writer};
 
 use crate::clock::Clock;
+use crate::ends::Ends;
 
 /// How long a snapshot's write waits for plugins that are still being compiled.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -23,6 +24,8 @@ pub(crate) struct Line {
     pub(crate) writer: Writer,
     pub(crate) task: model::Task,
     pub(crate) clock: Clock,
+    /// What snapshots tell obituaries; absent where one is taken alone.
+    pub(crate) ends: Option<Ends>,
 }
 
 /// The two stages that read the machine.
@@ -64,6 +67,9 @@ impl Line {
         snapshot.number(self.task.clone(), self.writer.next_sequence());
         let mut snapshot = self.plugins.enrich(snapshot, PATIENCE).await;
         snapshot.plugins.extend(self.sinks.outcomes());
+        if let Some(ends) = &self.ends {
+            ends.seen(&snapshot);
+        }
         let written = self.writer.write(&snapshot, self.clock.now()).await;
         let id = snapshot.capture.id;
         self.sinks.offer(snapshot);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use capture::{GpuSettings, HelperProgram, Machine, Options, Scope, StackSettings, StackSource};
 use helper::Register;
-use model::{Detail, ProcessId, Task};
+use model::{Detail, ProcessId, Task, Trigger};
 use plugin::{About, Plugins, Sinks, StorageRequest};
 use store::{Location, Summary};
 use tokio::sync::mpsc::{self, UnboundedSender, unbounded_channel};
@@ -23,6 +23,7 @@ use crate::collect::{self, Request};
 use crate::commands::World;
 use crate::config::{Loaded, ScopeChoice, StackChoice};
 use crate::control::{Board, Server, SharedStages, Socket};
+use crate::ends::Ends;
 use crate::enrichers::{compiler, enrichers};
 use crate::environment;
 use crate::ledger::{Ledger, Pace};
@@ -239,6 +240,7 @@ pub(crate) struct Opening {
     pub(crate) requests: mpsc::Receiver<StorageRequest>,
     pub(crate) session: Session,
     pub(crate) clock: Clock,
+    pub(crate) ends: Ends,
 }
 
 impl Opening {
@@ -246,6 +248,7 @@ impl Opening {
     pub(crate) async fn open(self, hurried: Receiver<bool>) -> Line {
         let (writer, task, store) = self.session.writer(&hurried).await;
         tokio::spawn(sinks::serve(self.requests, store, task.clone()));
+        self.ends.keep_with(writer.records());
         Line {
             eye: self.eye,
             plugins: self.plugins,
@@ -253,12 +256,15 @@ impl Opening {
             writer,
             task,
             clock: self.clock,
+            ends: Some(self.ends),
         }
     }
 }
 
 /// A collector at work on a thread of its own, so that whatever happens to it does not reach the task.
 pub(crate) struct Collector {
+    /// How processes of the task ended.
+    pub(crate) ends: Ends,
     requests: UnboundedSender<Request>,
     done: std::sync::mpsc::Receiver<Summary>,
     server: Option<Server>,
@@ -282,6 +288,12 @@ impl Collector {
             }
         };
         let (sender, done) = channel();
+        let ends = Ends::begin(&eye.machine, eye.scope.clone(), session.clock);
+        let asked = requests.clone();
+        ends.watch(move || {
+            _ = asked.send(Request::Snapshot(Trigger::Pressure));
+        });
+        let for_line = ends.clone();
         let work = move || {
             let runtime = match tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -304,6 +316,7 @@ impl Collector {
                 requests,
                 session,
                 clock,
+                ends: for_line,
             };
             let summary = runtime.block_on(collect::collect(opening, ledger, receiver, board));
             _ = sender.send(summary);
@@ -316,6 +329,7 @@ impl Collector {
             warn!("Nothing is collected: the collector's thread cannot start: {error}.");
         }
         Self {
+            ends,
             requests,
             done,
             server,

@@ -47,11 +47,11 @@ pub(crate) fn members(machine: Machine, task: i32) -> Members {
             .map(|scope| capture::discover(&machine, scope));
         match found {
             Some(Ok(targets)) => {
-                let named = targets.names();
-                named
-                    .map(|(id, name)| Member {
-                        id,
-                        name: described(&machine, id, &name),
+                let found = targets.found();
+                found
+                    .map(|it| Member {
+                        id: it.process,
+                        name: described(&machine, it.process, &it.name),
                     })
                     .collect()
             }

@@ -84,6 +84,21 @@ fn the_bench_of_scale_asks_two_things_of_each_node() {
 }
 
 #[test]
+fn the_bench_of_the_start_has_a_row_for_each_command() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bench/start.py");
+    let program = binary();
+    drop(sandbox()); // plugins are compiled from here on
+    let python = Sandbox::new(Path::new("python3"))
+        .environment("PYTHONDONTWRITEBYTECODE", "1")
+        .environment("XDG_CACHE_HOME", cache().to_str().unwrap());
+    let binary = program.to_str().unwrap();
+    let arguments = [script.to_str().unwrap(), "--binary", binary, "--runs", "2"];
+    let output = python.run(arguments).success();
+    let has_row = |name: &str| output.stdout.contains(&format!("| {name} | 2 | "));
+    assert!(has_row("bare") && has_row("taskscope run"), "{output}");
+}
+
+#[test]
 fn the_bench_of_growth_has_a_row_for_each_size() {
     let rows = table("linear.py", &["--n", "2", "--open", "8"]);
     assert!(rows[0].starts_with("| processes | 2 | "), "{rows:?}");

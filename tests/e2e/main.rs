@@ -13,6 +13,7 @@ mod budget;
 mod control;
 mod deadline;
 mod doctor;
+mod ends;
 mod entrypoint;
 mod environments;
 mod gpus;

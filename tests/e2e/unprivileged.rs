@@ -9,7 +9,16 @@ use testkit::unprivileged;
 use crate::support::{ROOT_VARIABLE, binary, four_ranks};
 
 /// The modules that run the program; the others look at the source tree.
-const MODULES: [&str; 5] = ["doctor::", "run::", "job::", "read::", "settings::"];
+const MODULES: [&str; 8] = [
+    "attach::",
+    "deadline::",
+    "doctor::",
+    "entrypoint::",
+    "job::",
+    "read::",
+    "run::",
+    "settings::",
+];
 
 fn copy_readable(from: &Path, to: &Path) {
     if from.is_dir() {

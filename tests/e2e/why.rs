@@ -60,7 +60,7 @@ fn threads_that_take_two_locks_in_opposite_order() {
                   \x20       met.wait()\n\
                   \x20       with second:\n\
                   \x20           pass\n\
-                  threads = [threading.Thread(target=take, args=pair) for pair in ((one, two), (two, one))]\n\
+                  threads = [threading.Thread(target=take, args=pair, daemon=True) for pair in ((one, two), (two, one))]\n\
                   [thread.start() for thread in threads]\n\
                   [thread.join() for thread in threads]\n";
     let (sandbox, answer) = answer(script, "deadlock");

@@ -3,6 +3,7 @@
 
 mod chain;
 mod limits;
+pub(crate) mod memory;
 mod numbers;
 mod others;
 

@@ -32,19 +32,33 @@ pub struct Targets {
     pub(crate) stats: BTreeMap<ProcessId, Stat>,
 }
 
+/// What discovery knows of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Whether it has ended and its parent has not taken its status yet.
+    pub is_zombie: bool,
+    /// `comm`, up to 15 bytes; what is no text is U+FFFD.
+    pub name: String,
+    /// Its parent's PID.
+    pub ppid: i32,
+    /// Who it is.
+    pub process: ProcessId,
+}
+
 impl Targets {
-    /// Returns the name of each process (`comm`), as the kernel shows it.
-    pub fn names(&self) -> impl Iterator<Item = (ProcessId, String)> {
-        let name = |stat: &Stat| String::from_utf8_lossy(&stat.comm).into_owned();
-        self.stats.iter().map(move |(id, stat)| (*id, name(stat)))
+    /// Returns what discovery found out about each process, by PID.
+    pub fn found(&self) -> impl Iterator<Item = Found> {
+        self.stats.iter().map(|(&process, stat)| Found {
+            is_zombie: matches!(stat.state, 'Z' | 'X' | 'x'),
+            name: String::from_utf8_lossy(&stat.comm).into_owned(),
+            ppid: stat.ppid,
+            process,
+        })
     }
 
     /// Returns how many of the processes have not ended; a zombie has.
     pub fn living(&self) -> usize {
-        let states = self.stats.values().map(|stat| stat.state);
-        states
-            .filter(|state| !matches!(state, 'Z' | 'X' | 'x'))
-            .count()
+        self.found().filter(|found| !found.is_zombie).count()
     }
 }
 

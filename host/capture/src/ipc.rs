@@ -44,8 +44,10 @@ mod sysv;
 pub(crate) use arguments::{
     Argument, ArgumentRequest, Kind as ArgumentKind, POLLED_BYTES, polled, selected,
 };
+pub(crate) use descriptor::inode_of;
 pub(crate) use futex::{WAITED_BYTES, Words, waited};
 pub(crate) use mappings::{Mapping, parse as parse_mappings};
+pub(crate) use tcp::listening;
 
 /// What is remembered between captures.
 #[derive(Debug, Default)]

@@ -18,12 +18,14 @@ mod command_line;
 mod cost;
 mod elf;
 mod execs;
+mod holdings;
 mod image;
 mod process;
 mod process_facts;
 mod pulse;
 mod python;
 mod recall;
+mod remains;
 mod sight;
 mod turns;
 
@@ -46,7 +48,6 @@ mod memory;
 mod stacks;
 
 mod record;
-mod remains;
 mod rights;
 
 mod error;
@@ -61,12 +62,14 @@ mod tests;
 
 pub use allocator::{forget_start, share_one_heap};
 pub use capture::{Moment, Options, capture};
+pub use cgroup::memory::{MemoryCgroup, MemoryRoom, machine_room};
 pub use cost::Meter;
-pub use discover::{Targets, discover};
+pub use discover::{Found, Targets, discover};
 pub use disposition::Disposition;
 pub use error::CaptureError;
 pub use gpu::{GpuSettings, gpu_helper};
 pub use helper::HelperProgram;
+pub use holdings::{Holdings, holdings};
 pub use machine::Machine;
 pub use memory::memory_helper;
 pub use record::record;

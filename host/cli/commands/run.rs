@@ -17,12 +17,15 @@ use tracing::warn;
 use crate::args::WatchArgs;
 use crate::collect::Request;
 use crate::commands::World;
-use crate::config::{self, Loaded, SignalsChoice, Span};
+use crate::config::{self, LeftoversChoice, Loaded, SignalsChoice, Span};
 use crate::control::{SOCKET_VARIABLE, Socket};
 use crate::outcome::{Outcome, Refusal};
 use crate::session::{Collector, Session};
 use crate::supervision::{Happening, Happenings, manner, members, say_who_was_killed};
 use crate::ui;
+
+/// How long what outlives the task has after SIGTERM, where no grace is set.
+const LEFTOVERS_GRACE: Duration = Duration::from_secs(5);
 
 /// Run a command and watch every process of it
 ///
@@ -135,7 +138,12 @@ fn watch(
     };
     let ending = wait(session, events, stop_grace, ask);
     if let Some(collector) = collector {
+        let ends = collector.ends.clone();
         conclude(collector.finish(Request::TaskEnded), session);
+        let is_to_end = session.loaded.settings.run.leftovers == LeftoversChoice::End;
+        let grace = is_to_end.then(|| stop_grace.unwrap_or(LEFTOVERS_GRACE));
+        ui::say(&ends.leftovers(grace).join("\n"));
+        ui::say(&ends.words(ending).join("\n"));
     }
     ending
 }

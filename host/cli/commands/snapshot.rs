@@ -91,6 +91,7 @@ pub(crate) fn run(args: &SnapshotArgs, world: &World) -> anyhow::Result<Outcome>
             writer,
             task,
             clock: world.clock,
+            ends: None,
         };
         let id = line.keep(snapshot).await?.id;
         let written = line.writer.close(LOAD_DEADLINE).await;

@@ -29,7 +29,7 @@ pub(crate) struct StandInArgs {
     signal: i32,
 }
 
-pub(crate) fn run(args: &StandInArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: &StandInArgs) -> Outcome {
     warn!(
         "taskscope crashed ({}): the task is no longer watched; it goes on, and its signals and exit status as ever.",
         supervise::signal_name(args.signal)
@@ -49,8 +49,8 @@ pub(crate) fn run(args: &StandInArgs) -> anyhow::Result<Outcome> {
     let ending = supervise::stand_in(args.task, &manner, members, |event| {
         say_who_was_killed(&event, manner.stop_grace);
     });
-    Ok(Outcome::Task(ending.unwrap_or_else(|reason| {
+    Outcome::Task(ending.unwrap_or_else(|reason| {
         warn!("The task cannot be waited for: {reason}.");
         Ending::Unknown
-    })))
+    }))
 }

@@ -12,6 +12,7 @@ pub(crate) struct RunSettings {
     pub(crate) signals: SignalsChoice,
     pub(crate) stop_grace: Option<Span>,
     pub(crate) deadline_lead: Span,
+    pub(crate) leftovers: LeftoversChoice,
 }
 
 /// `[run] signals`
@@ -25,6 +26,17 @@ pub(crate) enum SignalsChoice {
     Group,
     /// Every process of the task
     Scope,
+}
+
+/// `[run] leftovers`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LeftoversChoice {
+    /// Processes that outlive the task are told of.
+    #[default]
+    Report,
+    /// They are ended as well: SIGTERM, and after `stop-grace` SIGKILL.
+    End,
 }
 
 impl SignalsChoice {
@@ -53,6 +65,7 @@ impl Default for RunSettings {
             signals: SignalsChoice::default(),
             stop_grace: None,
             deadline_lead: Span::seconds(60),
+            leftovers: LeftoversChoice::default(),
         }
     }
 }

@@ -172,7 +172,7 @@ pub(super) fn directories<'a>(
     found
 }
 
-fn upwards(hierarchy: &Hierarchy, directory: &Path) -> Vec<PathBuf> {
+pub(super) fn upwards(hierarchy: &Hierarchy, directory: &Path) -> Vec<PathBuf> {
     // Without the slash that the path of a root cgroup ends with.
     let directory: PathBuf = directory.components().collect();
     let above = directory
@@ -253,7 +253,13 @@ fn named(hierarchy: &Hierarchy) -> String {
     controllers.join(",")
 }
 
-fn file(files: &mut Files, reader: &mut Reader, directory: &Path, name: &str, gaps: &mut GapList) {
+pub(super) fn file(
+    files: &mut Files,
+    reader: &mut Reader,
+    directory: &Path,
+    name: &str,
+    gaps: &mut GapList,
+) {
     let content = reader.read_path(&directory.join(name)).map(text::line);
     match content {
         Ok(content) if content.is_empty() => {

@@ -9,7 +9,7 @@ const DIRECTORY: u64 = 0o200_000;
 const PATH_ONLY: u64 = 0o10_000_000;
 
 /// Returns the number behind a link text such as `pipe:[51628]`.
-pub(super) fn inode_of(target: &str, kind: &str) -> Option<u64> {
+pub(crate) fn inode_of(target: &str, kind: &str) -> Option<u64> {
     let number = target.strip_prefix(kind)?.strip_prefix(":[")?;
     number.strip_suffix(']')?.parse().ok()
 }

@@ -74,6 +74,13 @@ pub(super) fn parse_file(bytes: &[u8], wanted: impl Fn(u64) -> bool) -> Vec<Sock
         .collect()
 }
 
+/// Returns the addresses of the sockets in `/proc/PID/net/tcp` or `tcp6` that listen and that `wanted` accepts.
+pub(crate) fn listening(bytes: &[u8], wanted: impl Fn(u64) -> bool) -> Vec<String> {
+    let sockets = parse_file(bytes, wanted).into_iter();
+    let listening = sockets.filter(|socket| socket.facts.state == "listen");
+    listening.map(|socket| socket.facts.local).collect()
+}
+
 /// A line is `sl local remote st tx:rx timer:when retrnsmt uid timeout inode …`, numbers hexadecimal up to `retrnsmt`.
 fn file_line(line: &str, wanted: &impl Fn(u64) -> bool) -> Option<Socket> {
     let fields: Vec<&str> = line.split_ascii_whitespace().take(10).collect();

@@ -1,0 +1,292 @@
+//! The account of who lives and how the others ended. Pure: who asks the machine is elsewhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use capture::{Found, MemoryCgroup};
+use model::{
+    Circumstance, Ending, Filesystem, Holder, LastCpu, Obituary, ProcessId, Snapshot, Timestamp,
+    Unseen,
+};
+
+use super::circumstances::circumstances;
+use super::last_seen::{self, LastSeen};
+
+/// Obituaries that are kept for the words of the end: the first ones, which are the causes.
+const MOST_NOTABLE: usize = 512;
+/// Obituaries that wait to be written at most.
+const MOST_PENDING: usize = 4096;
+/// So many are written at a time, and so long the first of them waits for others.
+const ENOUGH: usize = 500;
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// So many of the dead are remembered, lest a look that began before their end takes them for new.
+const MOST_DEAD: usize = 1 << 16;
+/// Who held most is told of so many.
+const MOST_HOLDERS: usize = 3;
+
+#[derive(Debug)]
+pub(super) struct Account {
+    began: (Instant, Timestamp),
+    /// Each cgroup of the task, and how many of its kills are accounted for.
+    cgroups: BTreeMap<MemoryCgroup, Option<u64>>,
+    dead: BTreeSet<ProcessId>,
+    /// As last seen.
+    filesystem: Filesystem,
+    living: BTreeMap<ProcessId, Living>,
+    next: u64,
+    notable: Vec<Obituary>,
+    pending: Vec<Obituary>,
+    root: ProcessId,
+    unseen: Unseen,
+}
+
+#[derive(Debug, Default)]
+struct Living {
+    cgroup: Option<MemoryCgroup>,
+    is_unheld: bool,
+    last: LastSeen,
+}
+
+/// What was told of an end.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) at: Instant,
+    pub(super) circumstance: Option<Circumstance>,
+    pub(super) cpu: Option<LastCpu>,
+    pub(super) ended_at: Timestamp,
+    pub(super) ending: Ending,
+    /// Whether it was found out by looking, some time after the end.
+    pub(super) is_late: bool,
+    pub(super) process: ProcessId,
+}
+
+impl Account {
+    pub(super) fn new(root: ProcessId, began: Instant, now: Timestamp) -> Self {
+        Self {
+            began: (began, now),
+            cgroups: BTreeMap::new(),
+            dead: BTreeSet::new(),
+            filesystem: Filesystem::default(),
+            living: BTreeMap::from([(root, Living::default())]),
+            next: 0,
+            notable: Vec::new(),
+            pending: Vec::new(),
+            root,
+            unseen: Unseen::default(),
+        }
+    }
+
+    /// Notes what a snapshot says; returns the processes that were not known.
+    pub(super) fn seen(&mut self, snapshot: &Snapshot) -> Vec<ProcessId> {
+        self.filesystem = snapshot.filesystem.clone();
+        let mut new = Vec::new();
+        for (process, last) in last_seen::of(snapshot) {
+            if self.dead.contains(&process) {
+                self.complete(process, &last);
+            } else if let Some(living) = self.living.get_mut(&process) {
+                living.last.update(last);
+            } else {
+                let living = Living {
+                    last,
+                    ..Living::default()
+                };
+                self.living.insert(process, living);
+                new.push(process);
+            }
+        }
+        new
+    }
+
+    /// Puts into the obituary of a process that ended while a snapshot was taken what that snapshot says of it.
+    fn complete(&mut self, process: ProcessId, last: &LastSeen) {
+        let written = self.pending.iter_mut().chain(&mut self.notable);
+        for obituary in written.filter(|obituary| obituary.process == process) {
+            put(obituary, last);
+        }
+    }
+
+    /// Notes processes that were found; returns those that were not known.
+    pub(super) fn found(&mut self, found: Vec<Found>, now: Timestamp) -> Vec<ProcessId> {
+        let mut new = Vec::new();
+        for Found {
+            is_zombie,
+            name,
+            ppid,
+            process,
+        } in found
+        {
+            if self.dead.contains(&process) {
+                continue;
+            }
+            let is_new = !self.living.contains_key(&process);
+            let last = &mut self.living.entry(process).or_default().last;
+            last.ppid = ppid;
+            if last.name.is_empty() {
+                last.name = name;
+            }
+            if !is_zombie {
+                last.alive_at = Some(now);
+            }
+            new.extend(is_new.then_some(process));
+        }
+        new
+    }
+
+    /// Notes which cgroup counts the memory of `process`.
+    pub(super) fn is_in(&mut self, process: ProcessId, cgroup: MemoryCgroup) {
+        if !self.cgroups.contains_key(&cgroup) {
+            self.cgroups.insert(cgroup.clone(), cgroup.kills());
+        }
+        if let Some(living) = self.living.get_mut(&process) {
+            living.cgroup = Some(cgroup);
+        }
+    }
+
+    /// Notes that nobody will tell of the end of `process`.
+    pub(super) fn refused(&mut self, process: ProcessId) {
+        if let Some(living) = self.living.get_mut(&process) {
+            self.unseen.unheld += u64::from(!living.is_unheld);
+            living.is_unheld = true;
+        }
+    }
+
+    /// Returns those of whose end nobody will tell.
+    pub(super) fn unheld(&self) -> Vec<ProcessId> {
+        let unheld = self.living.iter().filter(|(_, living)| living.is_unheld);
+        unheld.map(|(&process, _)| process).collect()
+    }
+
+    pub(super) fn cgroup_of(&self, process: ProcessId) -> Option<MemoryCgroup> {
+        self.living.get(&process)?.cgroup.clone()
+    }
+
+    /// Returns the cgroups that processes of the task were seen in.
+    pub(super) fn cgroups(&self) -> Vec<MemoryCgroup> {
+        self.cgroups.keys().cloned().collect()
+    }
+
+    /// Whether `cgroup`, which has counted `kills` by now, has one that no other process accounts for; it is then accounted for.
+    pub(super) fn is_killed_for_memory(&mut self, cgroup: &MemoryCgroup, kills: u64) -> bool {
+        match self.cgroups.get_mut(cgroup) {
+            Some(Some(known)) if *known < kills => {
+                *known += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Counts the kills of `cgroup` that no obituary accounts for.
+    pub(super) fn count_unseen_kills(&mut self, cgroup: &MemoryCgroup, kills: u64) {
+        if let Some(Some(known)) = self.cgroups.get_mut(cgroup) {
+            self.unseen.out_of_memory += kills.saturating_sub(*known);
+            *known = kills.max(*known);
+        }
+    }
+
+    /// Returns who in `cgroup` held the most memory when that was last read, largest first.
+    pub(super) fn holders(&self, cgroup: &MemoryCgroup) -> Vec<Holder> {
+        let inside = self.living.iter();
+        let inside = inside.filter(|(_, living)| living.cgroup.as_ref() == Some(cgroup));
+        let mut holders: Vec<Holder> = inside
+            .filter_map(|(&process, living)| {
+                Some(Holder {
+                    name: living.last.name.clone(),
+                    process,
+                    rank: living.last.rank,
+                    rss_bytes: living.last.memory?.rss_bytes,
+                })
+            })
+            .collect();
+        holders.sort_by_key(|holder| std::cmp::Reverse(holder.rss_bytes));
+        holders.truncate(MOST_HOLDERS);
+        holders
+    }
+
+    /// Writes the obituary of a process that was known to live; of any other nothing.
+    pub(super) fn died(&mut self, told: Told) {
+        let Some(living) = self.living.remove(&told.process) else {
+            return;
+        };
+        if self.dead.len() >= MOST_DEAD {
+            self.dead.pop_first();
+        }
+        self.dead.insert(told.process);
+        let mut around = circumstances(told.ending, living.last.descriptors, &self.filesystem);
+        around.splice(0..0, told.circumstance);
+        let elapsed = told.at.saturating_duration_since(self.began.0);
+        let mut obituary = Obituary {
+            circumstances: around,
+            cpu: told.cpu,
+            elapsed_ms: (elapsed.as_secs_f64() * 1e6).round() / 1e3,
+            ended_at: told.ended_at,
+            ended_after: living.last.alive_at.filter(|_| told.is_late),
+            ending: told.ending,
+            last_snapshot: None,
+            memory: None,
+            name: String::new(),
+            order: self.next,
+            ppid: 0,
+            process: told.process,
+            rank: None,
+            role: None,
+            stack: None,
+            stack_at: None,
+        };
+        put(&mut obituary, &living.last);
+        self.next += 1;
+        let is_notable = obituary.rank.is_some() || obituary.ending != Ending::Exited(0);
+        if is_notable && self.notable.len() < MOST_NOTABLE {
+            self.notable.push(obituary.clone());
+        }
+        if is_notable || self.pending.len() < MOST_PENDING {
+            self.pending.push(obituary);
+        } else {
+            self.unseen.dropped += 1;
+        }
+    }
+
+    /// The ends that words may be about, in their order: those of ranks, and those that were not an exit with 0.
+    pub(super) fn notable(&self) -> &[Obituary] {
+        &self.notable
+    }
+
+    pub(super) fn root(&self) -> ProcessId {
+        self.root
+    }
+
+    pub(super) fn unseen(&self) -> Unseen {
+        self.unseen
+    }
+
+    /// Whether the obituaries that wait are to be written: there are many, they are old, or one is of more than a process that is done.
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        let first = self.pending.first();
+        let is_old = first.is_some_and(|first| now.since(first.ended_at) >= LONGEST_WAIT);
+        let is_notable = |one: &Obituary| one.ending != Ending::Exited(0) || one.rank.is_some();
+        is_old || self.pending.len() >= ENOUGH || self.pending.iter().any(is_notable)
+    }
+
+    /// Returns the obituaries that have come since the last time.
+    pub(super) fn take(&mut self) -> Vec<Obituary> {
+        std::mem::take(&mut self.pending)
+    }
+}
+
+/// Puts what was last seen of a process into its obituary, but nothing over what was read after its end.
+fn put(obituary: &mut Obituary, last: &LastSeen) {
+    obituary.cpu = obituary.cpu.filter(|cpu| cpu.is_final).or(last.cpu);
+    obituary.last_snapshot = last.snapshot.or(obituary.last_snapshot);
+    obituary.memory = last.memory.or(obituary.memory);
+    obituary.rank = last.rank.or(obituary.rank);
+    obituary.role = last.role.clone().or(obituary.role.take());
+    if let Some((at, stack)) = &last.stack {
+        (obituary.stack, obituary.stack_at) = (Some(stack.clone()), Some(*at));
+    }
+    if !last.name.is_empty() {
+        obituary.name.clone_from(&last.name);
+    }
+    if last.ppid != 0 {
+        obituary.ppid = last.ppid;
+    }
+}

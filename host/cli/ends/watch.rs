@@ -1,0 +1,89 @@
+//! The thread that looks for new processes between snapshots, at how much memory is left, and writes obituaries out.
+
+use std::sync::Weak;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracing::warn;
+
+use super::pressure::{Forecast, is_worth_watching};
+use super::{Ends, Shared};
+
+/// How often memory is looked at.
+const TICK: Duration = Duration::from_millis(250);
+/// How often new processes are looked for; at first each time, because that is when a task begins most of its processes.
+const DISCOVERY: Duration = Duration::from_secs(1);
+const BEGINNING: Duration = Duration::from_secs(3);
+/// So many cgroups of a task are watched for memory.
+const MOST_CGROUPS: usize = 8;
+
+/// Starts the thread. It ends with the last [`Ends`]; trouble is a warning.
+pub(super) fn start(ends: &Ends, ask: impl Fn() + Send + 'static) {
+    let shared = std::sync::Arc::downgrade(&ends.0);
+    let started = thread::Builder::new()
+        .name("ends".to_owned())
+        .spawn(move || run(&shared, &ask));
+    if let Err(error) = started {
+        warn!(%error, "Processes are looked for at snapshots alone, and no memory running out is foreseen.");
+    }
+}
+
+fn run(shared: &Weak<Shared>, ask: &impl Fn()) {
+    let begun = Instant::now();
+    let mut discovered = None::<Instant>;
+    let mut forecast = Forecast::default();
+    while let Some(shared) = shared.upgrade() {
+        let ends = Ends(shared);
+        if ends.is_closed() {
+            return;
+        }
+        let now = Instant::now();
+        let is_due = discovered.is_none_or(|last| now.duration_since(last) >= DISCOVERY);
+        if is_due || now.duration_since(begun) < BEGINNING {
+            discovered = Some(now);
+            ends.discover();
+        }
+        if ends.foresees(&mut forecast, now) {
+            ask();
+        }
+        ends.write_some();
+        drop(ends);
+        thread::sleep(TICK);
+    }
+}
+
+impl Ends {
+    fn discover(&self) {
+        // An error says that nothing is left, or that /proc is not there, which snapshots tell.
+        let targets = capture::discover(&self.0.machine, &mut self.scope());
+        if let Ok(targets) = targets {
+            self.found(targets.found().collect());
+        }
+        // Of those that nobody tells about.
+        self.look_after_unheld();
+    }
+
+    /// Whether memory of a cgroup of the task, or of the machine, is about to run out.
+    fn foresees(&self, forecast: &mut Forecast, now: Instant) -> bool {
+        let cgroups = self.lock().cgroups();
+        let mut rooms = Vec::new();
+        for cgroup in cgroups.iter().take(MOST_CGROUPS) {
+            if let Some(room) = cgroup.tightest() {
+                let path = room.path.as_deref().filter(|_| is_worth_watching(&room));
+                let spare = path.and_then(|path| cgroup.reclaimable(path));
+                let needed = room.usage_bytes.saturating_sub(spare.unwrap_or(0));
+                rooms.push((room, needed));
+            }
+        }
+        if let Some(room) = capture::machine_room(&self.0.machine) {
+            let needed = room.usage_bytes;
+            rooms.push((room, needed));
+        }
+        forecast.keep(|path| rooms.iter().any(|(room, _)| room.path == *path));
+        let mut is_foreseen = false;
+        for (room, needed) in &rooms {
+            is_foreseen |= forecast.note(now, room, *needed);
+        }
+        is_foreseen
+    }
+}

@@ -1,0 +1,332 @@
+//! What the obituaries of a run amount to, in about three lines: who ended first, how, and what followed.
+
+use std::collections::BTreeMap;
+
+use model::{Circumstance, Ending, Holder, Obituary, ProcessId, Timestamp, Unseen};
+
+use crate::page::{base_name, count, safe, table};
+
+/// By which somebody else, or a pipe that was closed, ends what is well.
+const ORDINARY: [i32; 4] = [1, 2, 13, 15];
+/// So many groups of those that followed are told.
+const MOST_GROUPS: usize = 4;
+
+/// Returns the lines: none where everything went well. `notable` is in the order of the ends, `root` the main process, which ended as
+/// `main`.
+pub(crate) fn words(
+    notable: &[Obituary],
+    root: ProcessId,
+    main: Ending,
+    unseen: Unseen,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(first) = first(notable, root, main) {
+        let rest: Vec<&Obituary> = notable
+            .iter()
+            .filter(|other| other.order > first.order && other.process != root)
+            .collect();
+        lines.push(headline(first, !rest.is_empty()));
+        lines.extend(before(first));
+        lines.extend(followed(first, &rest));
+        lines.extend(
+            first
+                .circumstances
+                .iter()
+                .filter_map(remedy)
+                .map(|it| format!("  {it}")),
+        );
+    }
+    if unseen.out_of_memory > 0 {
+        let processes = count(unseen.out_of_memory, "process", "processes");
+        lines.push(format!(
+            "{processes} of the task that nobody had seen before was killed for want of memory"
+        ));
+    }
+    lines
+}
+
+/// Returns the end that the others may follow from; none where there is nothing to say.
+fn first(notable: &[Obituary], root: ProcessId, main: Ending) -> Option<&Obituary> {
+    let is_well = main == Ending::Exited(0);
+    let crash = |one: &&Obituary| is_crash(one);
+    if is_well || is_told_to_end(main) {
+        return notable.iter().find(crash);
+    }
+    let is_failure = |one: &&Obituary| {
+        let failed = !matches!(one.ending, Ending::Exited(0) | Ending::Unknown);
+        // Of the many small commands of a script, some fail and are meant to.
+        failed && (is_rank(one) || (one.last_snapshot.is_some() && one.process != root))
+    };
+    let first = notable
+        .iter()
+        .find(|one| is_crash(one) || (is_failure(one) && is_rank(one)));
+    let first = first.or_else(|| notable.iter().find(is_failure));
+    let main = notable.iter().find(|one| one.process == root);
+    first.or(main.filter(|main| !main.circumstances.is_empty()))
+}
+
+fn is_rank(one: &Obituary) -> bool {
+    one.rank.is_some() && one.role.as_deref().is_none_or(|role| role == "rank")
+}
+
+fn is_crash(one: &Obituary) -> bool {
+    one.ending
+        .signal()
+        .is_some_and(|signal| !ORDINARY.contains(&signal))
+}
+
+/// Whether somebody told the main process to end, and it did, by the signal or as shells say it.
+fn is_told_to_end(main: Ending) -> bool {
+    match main {
+        Ending::Killed { signal, .. } => ORDINARY.contains(&signal),
+        Ending::Exited(code) => ORDINARY.contains(&(code - 128)),
+        Ending::Unknown => false,
+    }
+}
+
+/// `rank 3 (pid 812) died first: SIGKILL, out of memory in its cgroup, 11.8 of 12 GiB`
+fn headline(one: &Obituary, has_followers: bool) -> String {
+    let verb = if one.ending.signal().is_some() {
+        "died"
+    } else {
+        "ended"
+    };
+    let first = if has_followers { " first" } else { "" };
+    let core = match one.ending {
+        Ending::Killed {
+            core_dumped: true, ..
+        } => " (core dumped)",
+        _ => "",
+    };
+    let around = one
+        .circumstances
+        .iter()
+        .map(|one| format!(", {}", circumstance(one)));
+    let around: String = around.collect();
+    let how = ending_words(one.ending);
+    format!("{} {verb}{first}: {how}{core}{around}", who(one))
+}
+
+/// `exited with 3`, `SIGKILL`
+fn ending_words(ending: Ending) -> String {
+    match ending {
+        Ending::Exited(code) => format!("exited with {code}"),
+        Ending::Killed { signal, .. } => supervise::signal_name(signal),
+        Ending::Unknown => "nobody knows how".to_owned(),
+    }
+}
+
+fn who(one: &Obituary) -> String {
+    let pid = one.process.pid;
+    match (one.rank, one.role.as_deref()) {
+        (Some(rank), None | Some("rank")) => format!("rank {rank} (pid {pid})"),
+        (Some(rank), Some(role)) => format!("{} of rank {rank} (pid {pid})", safe(role)),
+        (None, _) if one.name.is_empty() => format!("process {pid}"),
+        (None, _) => format!("{} (pid {pid})", safe(&one.name)),
+    }
+}
+
+fn circumstance(one: &Circumstance) -> String {
+    match one {
+        Circumstance::OutOfMemory { cgroup: None, .. } => {
+            "killed for want of memory of the machine".to_owned()
+        }
+        Circumstance::OutOfMemory {
+            limit_bytes,
+            usage_bytes,
+            ..
+        } => match usage_bytes.zip(*limit_bytes) {
+            Some((usage, limit)) => {
+                format!(
+                    "out of memory in its cgroup, {}",
+                    of(usage.min(limit), limit)
+                )
+            }
+            None => "out of memory in its cgroup".to_owned(),
+        },
+        Circumstance::SharedMemoryFull {
+            available_bytes,
+            path,
+            total_bytes,
+        } => {
+            let used = total_bytes.saturating_sub(*available_bytes);
+            format!("{} was full, {}", safe(path), of(used, *total_bytes))
+        }
+        Circumstance::DiskFull {
+            inodes_available: Some(_),
+            path,
+            ..
+        } => format!("no inode was left for {}", safe(path)),
+        Circumstance::DiskFull {
+            path, total_bytes, ..
+        } => format!(
+            "the disk of {} was full, {}",
+            safe(path),
+            table::bytes(*total_bytes)
+        ),
+        Circumstance::DescriptorsExhausted { limit, open } => {
+            format!("{open} files were open of {limit} that may be")
+        }
+    }
+}
+
+fn remedy(one: &Circumstance) -> Option<&'static str> {
+    match one {
+        Circumstance::SharedMemoryFull { .. } => Some(
+            "more of it: `docker run --shm-size=8g`, or in Kubernetes an emptyDir with `medium: Memory` at /dev/shm",
+        ),
+        Circumstance::DescriptorsExhausted { .. } => Some(
+            "more of them: `ulimit -n 65536` before the command, or `docker run --ulimit nofile=65536`",
+        ),
+        Circumstance::OutOfMemory { .. } | Circumstance::DiskFull { .. } => None,
+    }
+}
+
+/// Two numbers of bytes in one unit: `11.8 of 12.0 GiB`.
+fn of(part: u64, whole: u64) -> String {
+    let (part, whole) = (table::bytes(part), table::bytes(whole));
+    match (part.split_once(' '), whole.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} of {whole}"),
+        _ => format!("{part} of {whole}"),
+    }
+}
+
+/// `  last seen 1.2 s before in decode (scenario.py:16), 9.1 GiB resident; most was held by …`
+fn before(one: &Obituary) -> Option<String> {
+    let mut parts = Vec::new();
+    if let Some((at, trace)) = one.stack_at.zip(one.stack.as_ref())
+        && let Some(frame) = trace.frames.first()
+    {
+        let (name, file) = (safe(&frame.name), safe(base_name(&frame.filename)));
+        let ago = ago(at, one.ended_at);
+        parts.push(format!(
+            "last seen {ago} before in {name} ({file}:{})",
+            frame.line
+        ));
+    }
+    if let Some(memory) = one.memory {
+        let ago = ago(memory.at, one.ended_at);
+        let seen = if parts.is_empty() {
+            format!(" {ago} before")
+        } else {
+            String::new()
+        };
+        parts.push(format!("{} resident{seen}", table::bytes(memory.rss_bytes)));
+    }
+    let holders = one.circumstances.iter().find_map(|one| match one {
+        Circumstance::OutOfMemory { holders, .. } if holders.len() > 1 => Some(holders),
+        _ => None,
+    });
+    let held = holders.map(|holders| {
+        let holders: Vec<String> = holders.iter().map(holder).collect();
+        format!("; most was held by {}", holders.join(", "))
+    });
+    (!parts.is_empty()).then(|| format!("  {}{}", parts.join(", "), held.unwrap_or_default()))
+}
+
+fn holder(holder: &Holder) -> String {
+    let who = match holder.rank {
+        Some(rank) => format!("rank {rank}"),
+        None => safe(&holder.name),
+    };
+    format!(
+        "{who} (pid {}) {}",
+        holder.process.pid,
+        table::bytes(holder.rss_bytes)
+    )
+}
+
+/// `  ranks 0-2 ended by SIGTERM 80 ms later`
+fn followed(first: &Obituary, rest: &[&Obituary]) -> Option<String> {
+    let ranks: Vec<&&Obituary> = rest.iter().filter(|one| is_rank(one)).collect();
+    let (told, noun) = match ranks.is_empty() {
+        true => (rest.iter().collect(), false),
+        false => (ranks, true),
+    };
+    // By how they ended, in the order of the first of each.
+    let mut groups = Vec::<(Ending, Vec<&Obituary>)>::new();
+    for one in told {
+        match groups.iter_mut().find(|(ending, _)| *ending == one.ending) {
+            Some((_, group)) => group.push(one),
+            None => groups.push((one.ending, vec![one])),
+        }
+    }
+    let more = groups.len().saturating_sub(MOST_GROUPS);
+    let mut parts: Vec<String> = groups
+        .iter()
+        .take(MOST_GROUPS)
+        .map(|(ending, group)| {
+            let later = later(first, group);
+            let how = ending_words(*ending);
+            match ending {
+                Ending::Killed { .. } => format!("{} ended by {how} {later}", all(group, noun)),
+                Ending::Exited(_) => format!("{} {how} {later}", all(group, noun)),
+                Ending::Unknown => format!("{} ended {later}, {how}", all(group, noun)),
+            }
+        })
+        .collect();
+    if more > 0 {
+        parts.push(format!("others in {more} more ways"));
+    }
+    (!parts.is_empty()).then(|| format!("  {}", parts.join("; ")))
+}
+
+/// `ranks 0-2`, `rank 1 (pid 7)`, `3 others`
+fn all(group: &[&Obituary], by_rank: bool) -> String {
+    match group {
+        [one] => who(one),
+        _ if by_rank => {
+            let ranks: BTreeMap<u64, ()> = group
+                .iter()
+                .filter_map(|one| Some((one.rank?, ())))
+                .collect();
+            format!("ranks {}", ranges(ranks.into_keys()))
+        }
+        _ => format!("{} others", group.len()),
+    }
+}
+
+/// Ascending numbers as `0-2,5`.
+fn ranges(numbers: impl Iterator<Item = u64>) -> String {
+    let mut ranges = Vec::<(u64, u64)>::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let texts = ranges.into_iter().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    texts.collect::<Vec<_>>().join(",")
+}
+
+fn later(first: &Obituary, group: &[&Obituary]) -> String {
+    let after = |one: &Obituary| (one.elapsed_ms - first.elapsed_ms).max(0.0);
+    match group {
+        [one] => format!("{} later", milliseconds(after(one))),
+        [one, .., last] => {
+            let (from, to) = (milliseconds(after(one)), milliseconds(after(last)));
+            if from == to {
+                format!("{from} later")
+            } else {
+                format!("{from} to {to} later")
+            }
+        }
+        [] => String::new(),
+    }
+}
+
+fn ago(at: Timestamp, ended_at: Timestamp) -> String {
+    milliseconds(ended_at.since(at).as_secs_f64() * 1e3)
+}
+
+fn milliseconds(count: f64) -> String {
+    match count {
+        ..1.0 => "under 1 ms".to_owned(),
+        ..999.5 => format!("{count:.0} ms"),
+        ..99_950.0 => format!("{:.1} s", count / 1e3),
+        _ => format!("{:.0} min", count / 6e4),
+    }
+}
