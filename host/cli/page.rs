@@ -6,6 +6,7 @@ mod cost;
 mod doing;
 mod gaps;
 mod gpus;
+mod merged;
 mod process;
 mod process_facts;
 mod python;
@@ -25,6 +26,7 @@ use model::{Annotation, OutcomeKind, ProcessId, Severity, Snapshot, Target, Trig
 use crate::ui::Ui;
 pub(crate) use call::call;
 pub(crate) use doing::{code_words, frames};
+pub(crate) use merged::page as merged;
 pub(crate) use process::process;
 pub(crate) use redactions::{page as redactions_page, redactions};
 pub(crate) use report::report;

@@ -161,3 +161,22 @@ fn the_bench_of_stalls_tells_what_was_added() {
     assert_eq!(rows.len(), 2, "{rows:?}");
     assert!(rows[1].starts_with("| taskscope | 1 | "), "{rows:?}");
 }
+
+#[test]
+fn the_bench_of_why_finds_the_straggler() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bench/why.py");
+    let judge = binary().with_file_name("examples").join("judge");
+    let python = Sandbox::new(Path::new("python3")).environment("PYTHONDONTWRITEBYTECODE", "1");
+    let (script, judge) = (script.to_str().unwrap(), judge.to_str().unwrap());
+    let arguments = [script, "--judge", judge, "--rows", "2", "--ranks", "70"];
+    let output = python.run(arguments).success();
+    let rows: Vec<&str> = output.stdout.lines().skip(2).collect();
+    assert!(
+        rows[0].starts_with("| 70 | 8 | 40 | 3 | ") && rows[0].ends_with("| missed |"),
+        "{output}"
+    );
+    assert!(
+        rows[1].starts_with("| 70 | 8 | 40 | 4 | ") && rows[1].ends_with("| found |"),
+        "{output}"
+    );
+}

@@ -34,3 +34,4 @@ mod stored;
 mod support;
 mod terminal;
 mod unprivileged;
+mod why;

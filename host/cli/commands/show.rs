@@ -27,6 +27,10 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_name = "PID")]
     pid: Option<i32>,
 
+    /// The Python stacks of all ranks and threads as one tree, with who is where
+    #[arg(long, conflicts_with_all = ["pid", "redactions"])]
+    merged: bool,
+
     /// What was replaced before anything was kept, and by which rule
     #[arg(long)]
     redactions: bool,
@@ -42,6 +46,10 @@ pub(crate) fn run(args: &ShowArgs, world: &World) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    if args.merged {
+        let nodes = runtime.block_on(newest_of_each_node(args, &location))?;
+        return print_merged(&nodes, args.json, world);
+    }
     let is_overview = args.pid.is_none() && !args.json && !args.redactions;
     let (chosen, snapshot, earlier, clocks) = runtime.block_on(async {
         let store = Store::open(&location)?;
@@ -91,6 +99,41 @@ pub(crate) fn run(args: &ShowArgs, world: &World) -> anyhow::Result<Outcome> {
                 page::process(&snapshot, process, earlier.as_ref(), world.ui)
             }
         }
+    };
+    ui::data(&text)?;
+    Ok(Outcome::Well)
+}
+
+/// The snapshot that was chosen, and the newest of each other node unless one was asked for.
+async fn newest_of_each_node(
+    args: &ShowArgs,
+    location: &store::Location,
+) -> anyhow::Result<Vec<Snapshot>> {
+    let store = Store::open(location)?;
+    let source = root::source(&store, location, args.stored.wanted()).await?;
+    let chosen = source.find(&store, args.at).await?;
+    let mut snapshots = vec![store.load(&chosen.key).await?];
+    if args.stored.node.is_none() {
+        for node in chosen.other_nodes {
+            let place = store::Place {
+                node,
+                ..chosen.key.place.clone()
+            };
+            if let Some(key) = store.newest(&place).await? {
+                snapshots.push(store.load(&key).await?);
+            }
+        }
+    }
+    Ok(snapshots)
+}
+
+fn print_merged(nodes: &[Snapshot], json: bool, world: &World) -> anyhow::Result<Outcome> {
+    let nodes: Vec<&Snapshot> = nodes.iter().collect();
+    let merged = diagnose::Merged::of(&nodes, diagnose::Level::Function);
+    let text = if json {
+        store::encode_json(&merged)? + "\n"
+    } else {
+        page::merged(&merged, world.ui)
     };
     ui::data(&text)?;
     Ok(Outcome::Well)

@@ -1,10 +1,15 @@
 //! What there is to judge: the snapshots of all nodes, laid out so that a rule can ask for a process, its parent, its
 //! rank and what became of it, and cite what it found.
 
-use std::collections::HashMap;
-use std::time::Duration;
+mod said;
+mod window;
 
-use model::{Endpoint, Process, ProcessId, Snapshot, Target, Thread, Trace, Trigger, Value};
+use std::collections::HashMap;
+
+use model::{Endpoint, Process, ProcessId, Snapshot, Thread, Trace};
+
+use said::{notes, number};
+use window::{before_the_end, window};
 
 use crate::motion::{self, Motion, Seen};
 use crate::python;
@@ -41,6 +46,8 @@ pub(crate) struct Actor<'a> {
     pub(crate) seen: Option<Seen>,
     /// What its main thread waits for.
     pub(crate) wait: Wait,
+    /// The thread whose wait that is.
+    pub(crate) waiting_thread: i32,
 }
 
 /// Whether a process is there.
@@ -156,6 +163,7 @@ impl<'a> Case<'a> {
                 let seen = motions
                     .get(&process.identity)
                     .filter(|_| fate == Fate::Alive);
+                let (wait, waiting_thread) = wait::of_main(process);
                 self.actors.push(Actor {
                     node,
                     snapshot: position,
@@ -168,7 +176,8 @@ impl<'a> Case<'a> {
                     parent: None,
                     children: Vec::new(),
                     seen: seen.copied(),
-                    wait: wait::of_main(process),
+                    wait,
+                    waiting_thread,
                 });
             }
         }
@@ -237,6 +246,12 @@ impl<'a> Case<'a> {
     pub(crate) fn alive(&self) -> impl Iterator<Item = (usize, &Actor<'a>)> {
         let all = self.actors.iter().enumerate();
         all.filter(|(_, actor)| actor.fate == Fate::Alive)
+    }
+
+    /// Those of the living for which something holds.
+    pub(crate) fn those(&self, holds: impl Fn(usize) -> bool) -> Vec<usize> {
+        let alive = self.alive().map(|(index, _)| index);
+        alive.filter(|index| holds(*index)).collect()
     }
 
     /// The actor that is there with this identity.
@@ -357,77 +372,4 @@ pub(crate) fn main_thread(process: &Process) -> Option<&Thread> {
         .threads
         .iter()
         .find(|thread| thread.tid == process.pid)
-}
-
-struct Said {
-    rank: Option<u64>,
-    group: Option<String>,
-}
-
-/// Rank and group of each process, as plugins said last.
-fn notes<'a>(snapshots: impl Iterator<Item = &'a Snapshot>) -> HashMap<ProcessId, Said> {
-    let mut notes: HashMap<ProcessId, Said> = HashMap::new();
-    for annotation in snapshots.flat_map(|snapshot| &snapshot.annotations) {
-        let Target::Process(identity) = annotation.target else {
-            continue;
-        };
-        let said = notes.entry(identity).or_insert(Said {
-            rank: None,
-            group: None,
-        });
-        match (annotation.key.as_str(), &annotation.value) {
-            ("rank", Value::Number(number)) if *number >= 0.0 => {
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "ranks are small whole numbers"
-                )]
-                let rank = *number as u64;
-                said.rank = Some(rank);
-            }
-            ("group", value) => said.group = Some(value.to_string()),
-            _ => {}
-        }
-    }
-    notes
-}
-
-fn number(process: &Process, variable: &str) -> Option<u64> {
-    process.distributed_environment.get(variable)?.parse().ok()
-}
-
-/// Without the last snapshots of a task that is being ended: what it did before is the point. All, where that leaves nothing.
-fn before_the_end<'a>(snapshots: &[&'a Snapshot]) -> Vec<&'a Snapshot> {
-    let is_end = |snapshot: &&Snapshot| {
-        matches!(
-            snapshot.capture.trigger,
-            Some(Trigger::Signal | Trigger::Exit)
-        )
-    };
-    match snapshots.iter().rposition(is_end) {
-        Some(first @ 1..) => snapshots[..first].to_vec(),
-        _ => snapshots.to_vec(),
-    }
-}
-
-/// The newest snapshots, far enough apart, that [`PATIENCE`] intervals lie between.
-fn window(snapshots: &[&Snapshot]) -> Vec<usize> {
-    let newest = snapshots.len() - 1;
-    let interval = snapshots[newest]
-        .capture
-        .interval_s
-        .filter(|it| it.is_finite() && *it > 0.0);
-    let least = Duration::try_from_secs_f64(interval.unwrap_or(0.0) * 0.4).unwrap_or_default();
-    let mut window = vec![newest];
-    for position in (0..newest).rev() {
-        let last = snapshots[window[window.len() - 1]].capture.started_at;
-        if last.since(snapshots[position].capture.started_at) >= least {
-            window.push(position);
-        }
-        if window.len() > PATIENCE {
-            break;
-        }
-    }
-    window.reverse();
-    window
 }

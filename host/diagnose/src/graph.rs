@@ -1,8 +1,10 @@
 //! Who waits for whom, and what shows it. No edge without evidence.
 
-use std::collections::HashMap;
+mod shared;
 
 use model::{Endpoint, EndpointKind, PipeEnd};
+
+use shared::{Shared, shared_futex, shared_futexes};
 
 use crate::case::{Case, Fate, thread_index};
 use crate::verdict::Evidence;
@@ -50,6 +52,12 @@ impl Graph {
         self.edges[actor].as_ref()
     }
 
+    /// What shows what an actor waits for.
+    pub(crate) fn evidence(&self, actor: usize) -> Vec<Evidence> {
+        self.edge(actor)
+            .map_or_else(Vec::new, |edge| edge.evidence.clone())
+    }
+
     /// A circle of processes each of which waits for the next alone, from `start` on; nothing where there is none.
     pub(crate) fn circle(&self, start: usize) -> Option<Vec<usize>> {
         let mut path = vec![start];
@@ -88,36 +96,12 @@ impl Graph {
     }
 }
 
-type Shared<'a> = HashMap<(usize, &'a str), Vec<usize>>;
-
-/// The processes that wait for a futex which others can use too, by node and address. Forked processes share addresses.
-fn shared_futexes<'a>(case: &Case<'a>) -> Shared<'a> {
-    let mut shared: Shared<'a> = HashMap::new();
-    for (node, it) in case.nodes.iter().enumerate() {
-        for futex in it
-            .newest()
-            .ipc
-            .futexes
-            .iter()
-            .filter(|futex| !futex.private)
-        {
-            if let Some(actor) = case.find(node, futex.identity) {
-                shared
-                    .entry((node, futex.address.as_str()))
-                    .or_default()
-                    .push(actor);
-            }
-        }
-    }
-    shared
-}
-
 fn edge(case: &Case<'_>, shared: &Shared<'_>, actor: usize) -> Option<Edge> {
     let it = &case.actors[actor];
     if it.fate != Fate::Alive {
         return None;
     }
-    let thread = thread_index(it.process, it.process.pid)?;
+    let thread = thread_index(it.process, it.waiting_thread)?;
     let call = |key: &str| case.cite(actor, &format!("proc/threads/{thread}/call/{key}"));
     let mut edge = match &it.wait {
         Wait::Read { target, .. } => of_target(case, actor, target, false)?,
@@ -222,7 +206,8 @@ fn socket(
             evidence.extend(case.cite_newest(node, &format!("/ipc/endpoints/{index}/peer")));
             (owners(case, node, other, None), false)
         }
-        None => match elsewhere(case, node, endpoint) {
+        // Elsewhere, or not accepted yet: then who listens there could.
+        None => match elsewhere(case, node, endpoint).or_else(|| listeners(case, node, endpoint)) {
             Some(wakers) => (wakers, false),
             None => (Vec::new(), true),
         },
@@ -263,23 +248,36 @@ fn elsewhere(case: &Case<'_>, node: usize, endpoint: &Endpoint) -> Option<Vec<us
     None
 }
 
+/// Who of the same node listens where a TCP socket wants to be connected.
+fn listeners(case: &Case<'_>, node: usize, endpoint: &Endpoint) -> Option<Vec<usize>> {
+    let remote = endpoint.tcp.as_ref()?.remote.as_str();
+    let (_, port) = remote.rsplit_once(':')?;
+    let endpoints = case.nodes[node].newest().ipc.endpoints.iter();
+    let mut listening = endpoints.filter(|other| {
+        let other = other.tcp.as_ref();
+        other.is_some_and(|other| {
+            let anywhere = ["0.0.0.0", "[::]"]
+                .iter()
+                .any(|any| other.local == format!("{any}:{port}"));
+            other.state == "listen" && (other.local == remote || anywhere)
+        })
+    });
+    listening
+        .next()
+        .map(|listener| owners(case, node, listener, None))
+}
+
 /// A connection that is asked for: whoever listens there could accept it.
 fn connection(case: &Case<'_>, actor: usize, target: &str) -> Option<Edge> {
     let node = case.actors[actor].node;
     let (index, endpoint) = case.nodes[node].endpoint(target)?;
     let mut evidence = Vec::new();
     let mut wakers = Vec::new();
-    if let Some(tcp) = &endpoint.tcp {
+    if endpoint.tcp.is_some() {
         for key in ["tcp/state", "tcp/remote"] {
             evidence.extend(case.cite_newest(node, &format!("/ipc/endpoints/{index}/{key}")));
         }
-        let listens = |other: &&Endpoint| {
-            let other = other.tcp.as_ref();
-            other.is_some_and(|other| other.state == "listen" && other.local == tcp.remote)
-        };
-        if let Some(listener) = case.nodes[node].newest().ipc.endpoints.iter().find(listens) {
-            wakers = owners(case, node, listener, None);
-        }
+        wakers = listeners(case, node, endpoint).unwrap_or_default();
     }
     Some(Edge {
         kind: EdgeKind::Connect,
@@ -339,43 +337,5 @@ fn child(case: &Case<'_>, actor: usize, pid: i32) -> Option<Edge> {
         outside: wakers.is_empty(),
         wakers,
         evidence: evidence.into_iter().collect(),
-    })
-}
-
-/// A futex that processes share: all that map memory together with the waiting one, and do not wait for it themselves, could
-/// wake it.
-fn shared_futex(case: &Case<'_>, shared: &Shared<'_>, actor: usize, address: &str) -> Option<Edge> {
-    let it = &case.actors[actor];
-    let newest = case.nodes[it.node].newest();
-    let waiting = shared.get(&(it.node, address))?;
-    let mut wakers = Vec::new();
-    let mut evidence = Vec::new();
-    let futexes = &newest.ipc.futexes;
-    if let Some(index) = futexes
-        .iter()
-        .position(|futex| futex.identity == it.process.identity && futex.address == address)
-    {
-        evidence.extend(case.cite_newest(it.node, &format!("/ipc/futexes/{index}/address")));
-    }
-    for (index, file) in newest.ipc.shared_memory.iter().enumerate() {
-        let maps = |mapping: &&model::SharedMapping| mapping.identity == it.process.identity;
-        if file.mapped.iter().any(|mapping| maps(&mapping)) {
-            let mapped = file
-                .mapped
-                .iter()
-                .filter_map(|it_| case.find(it.node, it_.identity));
-            wakers.extend(mapped.filter(|other| !waiting.contains(other)));
-            evidence
-                .extend(case.cite_newest(it.node, &format!("/ipc/shared_memory/{index}/mapped")));
-        }
-    }
-    evidence.truncate(2);
-    wakers.sort_unstable();
-    wakers.dedup();
-    Some(Edge {
-        kind: EdgeKind::Shared,
-        outside: false,
-        wakers,
-        evidence,
     })
 }

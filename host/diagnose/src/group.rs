@@ -137,18 +137,13 @@ fn stands_still(case: &Case<'_>, rank: usize, waits: bool) -> bool {
     if waits && !actor.main_ran() {
         return true;
     }
-    let still = |actor: usize| {
-        matches!(
-            case.actors[actor].motion(),
-            Motion::Still | Motion::Idle | Motion::Spins
-        )
-    };
-    let children = case.descendants(rank);
-    let mut children = children
-        .into_iter()
-        .filter(|child| case.actors[*child].fate == Fate::Alive);
-    still(rank)
-        && children.all(|child| still(child) || case.actors[child].motion() == Motion::Unknown)
+    let motion = |actor: usize| case.actors[actor].motion();
+    let rests = |actor: usize| matches!(motion(actor), Motion::Still | Motion::Idle);
+    // A child that uses a processor is at work for its rank: a compiler, a decoder.
+    let children = case.descendants(rank).into_iter();
+    let mut children = children.filter(|child| case.actors[*child].fate == Fate::Alive);
+    (rests(rank) || motion(rank) == Motion::Spins)
+        && children.all(|child| rests(child) || motion(child) == Motion::Unknown)
 }
 
 /// Whether all ranks are in the same kind of wait and each wakes now and then: they may well exchange data.

@@ -3,11 +3,12 @@
 use serde::Serialize;
 
 use crate::case::{Case, Fate, History};
-use crate::motion::{Motion, Sign};
+use crate::motion::{self, Motion, Sign};
+use crate::python::{self, Wants};
 use crate::rules;
 use crate::scene::{Scene, Stall};
 use crate::verdict::{Cause, Evidence, State, Verdict};
-use crate::wait::Wait;
+use crate::wait::{self, Wait};
 use crate::words;
 
 /// More findings than this are not told.
@@ -183,6 +184,9 @@ fn rests(scene: &Scene<'_>) -> Option<(String, Vec<Evidence>)> {
         let rests = match actor.wait {
             Wait::Sleep | Wait::Accept { .. } | Wait::Signal | Wait::Epoll { .. } => true,
             Wait::Poll { is_timed, .. } => is_timed,
+            Wait::Futex {
+                is_private: true, ..
+            } => has_working_thread(scene, index),
             _ => false,
         };
         if rests {
@@ -214,8 +218,30 @@ fn rests(scene: &Scene<'_>) -> Option<(String, Vec<Evidence>)> {
     let evidence = scene.standing(first);
     let how = match scene.case.actors[first].wait {
         Wait::Sleep | Wait::Poll { .. } => "waits for a time to pass",
+        Wait::Futex { .. } => "waits for threads of its own, which wake now and then",
         Wait::Signal => "waits for a signal",
         _ => "waits for somebody to ask it for work",
     };
     Some((format!("{who} {how}"), evidence))
+}
+
+/// Whether the main thread of a process waits for its own threads, one of which sleeps now and has run meanwhile.
+fn has_working_thread(scene: &Scene<'_>, index: usize) -> bool {
+    let actor = &scene.case.actors[index];
+    let process = actor.process;
+    let frames = python::main_trace(process).map(|trace| trace.frames.as_slice());
+    let wants = frames.and_then(python::wants);
+    let node = scene.case.node_of(index);
+    let first = node.snapshots[node.window[0]].processes.iter();
+    let before = first.clone().find(|it| it.identity == process.identity);
+    let ran = |thread: &model::Thread| {
+        let threads = before.map(|before| before.proc.threads.iter());
+        let earlier = threads.and_then(|mut threads| threads.find(|it| it.tid == thread.tid));
+        earlier.is_some_and(|earlier| motion::thread_ran(earlier, thread))
+    };
+    let mut threads = process.proc.threads.iter();
+    matches!(wants, Some(Wants::Notice | Wants::Thread))
+        && threads.any(|thread| {
+            thread.tid != process.pid && wait::of(thread) == Wait::Sleep && ran(thread)
+        })
 }

@@ -1,6 +1,6 @@
 //! All Python stacks of all ranks as one tree: threads at the same place are one class, with the ranks that are there.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, btree_map};
 
 use model::{Frame, ProcessId, SharedFrame, Snapshot, Target, Value};
 use serde::Serialize;
@@ -86,22 +86,23 @@ impl Merged {
                 }
             }
         }
-        let tree = tree(&labels, &classes);
-        let mut list: Vec<Class> = classes
-            .iter()
-            .map(|(place, members)| class(&labels, place, members))
-            .collect();
-        list.sort_by(|one, other| {
-            (other.threads, &one.frames, &one.ranks).cmp(&(
-                one.threads,
-                &other.frames,
-                &other.ranks,
-            ))
-        });
-        Self {
-            classes: list,
-            tree,
-        }
+        finish(&labels, &classes)
+    }
+}
+
+/// Classes and tree of stacks whose places are known.
+fn finish(labels: &Labels<'_>, classes: &HashMap<Vec<u32>, Vec<Member>>) -> Merged {
+    let tree = tree(labels, classes);
+    let mut list: Vec<Class> = classes
+        .iter()
+        .map(|(place, members)| class(labels, place, members))
+        .collect();
+    list.sort_by(|one, other| {
+        (other.threads, &one.frames, &one.ranks).cmp(&(one.threads, &other.frames, &other.ranks))
+    });
+    Merged {
+        classes: list,
+        tree,
     }
 }
 
@@ -125,16 +126,18 @@ fn ranks(snapshot: &Snapshot) -> HashMap<ProcessId, u64> {
 
 /// The texts of frames, each once.
 #[derive(Default)]
-struct Labels {
+struct Labels<'a> {
     texts: Vec<String>,
     by_text: HashMap<String, u32>,
+    /// By function, file, and line where that counts: a text is formed once.
+    by_frame: HashMap<(&'a str, &'a str, Option<i32>), u32>,
     /// Shared frames that were seen, by where they lie, and whether with their line.
     by_place: HashMap<(usize, bool), u32>,
 }
 
-impl Labels {
+impl<'a> Labels<'a> {
     /// The place of a stack, outermost frame first.
-    fn place(&mut self, frames: &[SharedFrame], level: Level, focus: &[String]) -> Vec<u32> {
+    fn place(&mut self, frames: &'a [SharedFrame], level: Level, focus: &[String]) -> Vec<u32> {
         let own = frames
             .iter()
             .position(|frame| !crate::python::is_standard_library(frame));
@@ -146,27 +149,38 @@ impl Labels {
         place
     }
 
-    fn label(&mut self, frame: &SharedFrame, with_line: bool) -> u32 {
-        let key = (frame.place(), with_line);
-        if let Some(&known) = self.by_place.get(&key) {
+    fn label(&mut self, frame: &'a SharedFrame, with_line: bool) -> u32 {
+        // What a capture has read in many stacks is one frame; what was decoded is many.
+        let place = frame.has_clones().then(|| (frame.place(), with_line));
+        if let Some(&known) = place.and_then(|place| self.by_place.get(&place)) {
             return known;
         }
-        let file = frame.filename.rsplit('/').next().unwrap_or(&frame.filename);
-        let text = if with_line {
-            format!("{} ({file}:{})", frame.name, frame.line)
-        } else {
-            format!("{} ({file})", frame.name)
-        };
-        let label = match self.by_text.get(&text) {
+        let line = with_line.then_some(frame.line);
+        let content = (frame.name.as_str(), frame.filename.as_str(), line);
+        let label = match self.by_frame.get(&content) {
             Some(&known) => known,
-            None => {
-                let label = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
-                self.texts.push(text.clone());
-                self.by_text.insert(text, label);
-                label
-            }
+            None => self.new_label(content),
         };
-        self.by_place.insert(key, label);
+        if let Some(place) = place {
+            self.by_place.insert(place, label);
+        }
+        label
+    }
+
+    fn new_label(&mut self, content: (&'a str, &'a str, Option<i32>)) -> u32 {
+        let (name, path, line) = content;
+        let file = path.rsplit('/').next().unwrap_or(path);
+        let text = match line {
+            Some(line) => format!("{name} ({file}:{line})"),
+            None => format!("{name} ({file})"),
+        };
+        let next = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
+        // Files of one name in different folders are one.
+        let label = *self.by_text.entry(text.clone()).or_insert(next);
+        if label == next {
+            self.texts.push(text);
+        }
+        self.by_frame.insert(content, label);
         label
     }
 
@@ -182,7 +196,7 @@ fn is_focus(frame: &Frame, focus: &[String]) -> bool {
         .any(|pattern| !pattern.contains('*') && frame.filename.ends_with(pattern.as_str()))
 }
 
-fn class(labels: &Labels, place: &[u32], members: &[Member]) -> Class {
+fn class(labels: &Labels<'_>, place: &[u32], members: &[Member]) -> Class {
     let (ranks, pids) = who(members);
     let mut processes: Vec<(usize, ProcessId)> =
         members.iter().map(|it| (it.node, it.process)).collect();
@@ -215,7 +229,7 @@ struct Branch {
     members: Vec<Member>,
 }
 
-fn tree(labels: &Labels, classes: &HashMap<Vec<u32>, Vec<Member>>) -> Vec<Node> {
+fn tree(labels: &Labels<'_>, classes: &HashMap<Vec<u32>, Vec<Member>>) -> Vec<Node> {
     let mut root = Branch::default();
     for (place, members) in classes {
         let mut branch = &mut root;
@@ -228,41 +242,58 @@ fn tree(labels: &Labels, classes: &HashMap<Vec<u32>, Vec<Member>>) -> Vec<Node> 
     nodes(labels, root)
 }
 
+/// A branch that is being turned into a node.
+struct Open {
+    label: Option<u32>,
+    members: Vec<Member>,
+    /// Those below that are still to do.
+    waiting: btree_map::IntoIter<u32, Branch>,
+    /// Those below that are done.
+    done: Vec<Node>,
+}
+
+impl Open {
+    fn of(label: Option<u32>, branch: Branch) -> Self {
+        Self {
+            label,
+            members: branch.members,
+            waiting: branch.children.into_iter(),
+            done: Vec::new(),
+        }
+    }
+}
+
 /// Turns branches into nodes, the deepest first, without a call for each level.
-fn nodes(labels: &Labels, root: Branch) -> Vec<Node> {
-    let mut stack: Vec<(
-        Option<u32>,
-        Vec<Member>,
-        std::collections::btree_map::IntoIter<u32, Branch>,
-        Vec<Node>,
-    )> = vec![(None, root.members, root.children.into_iter(), Vec::new())];
-    loop {
-        let Some((_, _, children, _)) = stack.last_mut() else {
-            return Vec::new();
-        };
-        if let Some((label, branch)) = children.next() {
-            stack.push((
-                Some(label),
-                branch.members,
-                branch.children.into_iter(),
-                Vec::new(),
-            ));
+fn nodes(labels: &Labels<'_>, root: Branch) -> Vec<Node> {
+    let mut path = vec![Open::of(None, root)];
+    while let Some(open) = path.last_mut() {
+        if let Some((label, branch)) = open.waiting.next() {
+            path.push(Open::of(Some(label), branch));
             continue;
         }
-        let Some((label, members, _, mut below)) = stack.pop() else {
-            return Vec::new();
+        let Some(mut open) = path.pop() else {
+            break;
         };
-        below.sort_by(|one, other| (other.threads, &one.frame).cmp(&(one.threads, &other.frame)));
-        let Some((label, (_, _, _, siblings))) = label.zip(stack.last_mut()) else {
-            return below;
+        open.done
+            .sort_by(|one, other| (other.threads, &one.frame).cmp(&(one.threads, &other.frame)));
+        let Some((label, above)) = open.label.zip(path.last_mut()) else {
+            return open.done;
         };
-        let (ranks, pids) = who(&members);
-        siblings.push(Node {
-            children: below,
+        // Where all go on to the same frame, they are the same ones.
+        let (ranks, pids) = match open.done.as_slice() {
+            [only] if only.threads == open.members.len() => (only.ranks.clone(), only.pids.clone()),
+            _ => who(&open.members),
+        };
+        above.done.push(Node {
+            children: open.done,
             frame: labels.text(label),
             pids,
             ranks,
-            threads: members.len(),
+            threads: open.members.len(),
         });
     }
+    Vec::new()
 }
+
+#[cfg(test)]
+mod tests;

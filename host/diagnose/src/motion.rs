@@ -41,6 +41,8 @@ pub(crate) struct Seen {
     pub(crate) main_still_before: Duration,
     /// The longest time that it took to count one further, as far as that was seen.
     pub(crate) step_time: Duration,
+    /// How long it has not counted further, up to now.
+    pub(crate) step_since: Duration,
 }
 
 /// What showed that a process got on.
@@ -84,6 +86,7 @@ pub(crate) fn of_all(snapshots: &[&Snapshot], window: &[usize]) -> HashMap<Proce
         let in_window = all.iter().filter(|(position, _)| window.contains(position));
         let views: Vec<(usize, &Process)> = in_window.copied().collect();
         let (main_ran, stands) = main(&views);
+        let (step_time, step_since) = step_times(&all, at);
         let (main_still_for, main_still, main_still_before) = stills(&all, at);
         let seen = Seen {
             motion: of(snapshots, &views),
@@ -93,7 +96,8 @@ pub(crate) fn of_all(snapshots: &[&Snapshot], window: &[usize]) -> HashMap<Proce
             main_still_for,
             main_still,
             main_still_before,
-            step_time: step_time(&all, at),
+            step_time,
+            step_since,
         };
         (identity, seen)
     });
@@ -131,8 +135,12 @@ fn stills(
     (intervals, now, before)
 }
 
-/// The longest time between two changes of a number that the main thread counts, or from its first sight to its first change.
-fn step_time(views: &[(usize, &Process)], at: impl Fn(usize) -> Timestamp) -> Duration {
+/// How long it took to count one further, the longest time that was seen, from the first sight on; and how long it has not
+/// counted further.
+fn step_times(
+    views: &[(usize, &Process)],
+    at: impl Fn(usize) -> Timestamp,
+) -> (Duration, Duration) {
     let mut longest = Duration::ZERO;
     let mut since: Option<(Timestamp, &serde_json::Number)> = None;
     for (position, process) in views {
@@ -144,19 +152,19 @@ fn step_time(views: &[(usize, &Process)], at: impl Fn(usize) -> Timestamp) -> Du
             Some((_, value)) if *value == step.value => {}
             Some((from, value)) => {
                 // Several may have been counted meanwhile.
-                let counted = step
-                    .value
-                    .as_f64()
-                    .zip(value.as_f64())
-                    .map_or(1.0, |(now, then)| now - then);
-                let took = at(*position).since(from).div_f64(counted.max(1.0));
-                longest = longest.max(took);
+                let numbers = step.value.as_f64().zip(value.as_f64());
+                let counted = numbers.map_or(1.0, |(now, then)| now - then);
+                longest = longest.max(at(*position).since(from).div_f64(counted.max(1.0)));
                 since = Some((at(*position), &step.value));
             }
             None => since = Some((at(*position), &step.value)),
         }
     }
-    longest
+    let now = views.last().map(|(position, _)| at(*position));
+    let stands = now
+        .zip(since)
+        .map_or(Duration::ZERO, |(now, (from, _))| now.since(from));
+    (longest, stands)
 }
 
 /// Whether the main thread ran in the window, and whether it is where it was in all of it.

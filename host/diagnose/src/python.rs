@@ -76,7 +76,7 @@ pub(crate) enum Wants {
     Thread,
 }
 
-/// Returns what a thread in a futex wants. CPython: `Lib/threading.py`, `Lib/queue.py`, `Lib/multiprocessing/synchronize.py`.
+/// Returns what a thread in a futex wants. `CPython`: `Lib/threading.py`, `Lib/queue.py`, `Lib/multiprocessing/synchronize.py`.
 pub(crate) fn wants(frames: &[SharedFrame]) -> Option<Wants> {
     let innermost = frames.first()?;
     let name = innermost.name.rsplit('.').next().unwrap_or_default();

@@ -1,5 +1,7 @@
 //! The rules: each names what it needs, what it proves, and what would refute it.
 
+mod busy;
+mod cgroups;
 mod crashed;
 mod deadlock;
 mod gil;
@@ -34,7 +36,7 @@ pub struct Rule {
 }
 
 /// All rules, the most certain and most telling first.
-const ALL: [&Rule; 21] = [
+const ALL: [&Rule; 22] = [
     &memory::KILLED,
     &stopped::RULE,
     &storage::RULE,
@@ -50,7 +52,8 @@ const ALL: [&Rule; 21] = [
     &lost::RULE,
     &pipes::ORPHANED,
     &pipes::FULL,
-    &ranks::LOOP,
+    &busy::SHARED,
+    &busy::STEPS,
     &waiting::FILE_LOCK,
     &zombies::RULE,
     &input::RULE,

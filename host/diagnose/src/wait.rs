@@ -3,6 +3,7 @@
 use model::{CallTimeout, Process, SystemCall, Thread};
 
 use crate::case::main_thread;
+use crate::python::{self, Wants};
 
 /// What a thread waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,14 +46,37 @@ pub(crate) enum Wait {
     Signal,
 }
 
-/// Returns what the main thread of a process waits for.
-pub(crate) fn of_main(process: &Process) -> Wait {
+/// Returns what the main thread of a process waits for, and the thread that does: where the main thread waits for the only
+/// other thread of Python to end, it is that one's wait that counts.
+pub(crate) fn of_main(process: &Process) -> (Wait, i32) {
     match process.state {
-        'T' | 't' => return Wait::Stopped,
-        'Z' | 'X' => return Wait::Unknown,
+        'T' | 't' => return (Wait::Stopped, process.pid),
+        'Z' | 'X' => return (Wait::Unknown, process.pid),
         _ => {}
     }
-    main_thread(process).map_or(Wait::Unknown, of)
+    let wait = main_thread(process).map_or(Wait::Unknown, of);
+    match joined(process) {
+        Some(thread) if matches!(wait, Wait::Futex { .. }) => (of(thread), thread.tid),
+        _ => (wait, process.pid),
+    }
+}
+
+/// The only other thread of Python, where the main thread waits for a thread to end.
+fn joined(process: &Process) -> Option<&Thread> {
+    let traces = &process.pyspy.as_ref()?.traces;
+    let main = python::main_trace(process)?;
+    if python::wants(&main.frames) != Some(Wants::Thread) {
+        return None;
+    }
+    let others = traces
+        .iter()
+        .filter(|trace| trace.os_thread_id != main.os_thread_id);
+    let tids: Vec<u64> = others.filter_map(|trace| trace.os_thread_id).collect();
+    let [tid] = tids.as_slice() else {
+        return None;
+    };
+    let mut threads = process.proc.threads.iter();
+    threads.find(|thread| u64::try_from(thread.tid) == Ok(*tid))
 }
 
 /// Returns what a thread waits for.

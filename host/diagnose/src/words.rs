@@ -29,7 +29,7 @@ fn program(process: &Process) -> String {
         .cmdline
         .iter()
         .skip(1)
-        .find(|argument| argument.ends_with(".py"));
+        .find(|argument| argument.to_ascii_lowercase().ends_with(".py"));
     match script.or(process.cmdline.first()) {
         Some(text) if !text.is_empty() => format!(" ({})", name(text)),
         _ => String::new(),

@@ -28,7 +28,7 @@ pub(super) const THREADS: Rule = Rule {
 
 fn circle(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
-    let still = |actor: &usize| case.actors[*actor].is_still_for(1);
+    let still = |actor: &usize| case.actors[*actor].is_still_for(1) && is_alone(scene, *actor);
     let mut known: Vec<usize> = Vec::new();
     let mut verdicts = Vec::new();
     for (start, _) in case.alive() {
@@ -55,6 +55,23 @@ fn circle(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         return Err("no processes wait for each other in a circle".to_owned());
     }
     Ok(verdicts)
+}
+
+/// Whether no other thread of a process could do what is waited for: each waits for the others of the process alone.
+fn is_alone(scene: &Scene<'_>, index: usize) -> bool {
+    let actor = &scene.case.actors[index];
+    let mut threads = actor.process.proc.threads.iter();
+    threads.all(|thread| {
+        let waits_within = matches!(
+            wait::of(thread),
+            Wait::Futex {
+                is_private: true,
+                is_timed: false,
+                ..
+            }
+        );
+        thread.tid == actor.waiting_thread || waits_within
+    })
 }
 
 fn of_processes(scene: &Scene<'_>, circle: &[usize]) -> Verdict {

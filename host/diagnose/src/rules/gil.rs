@@ -115,7 +115,7 @@ fn holder(views: &[&Process]) -> Option<i32> {
             && !trace.frames.is_empty()
             && python::same_place(&trace.frames, &first.frames)
     };
-    if !traces.iter().all(|trace| same(&trace)) {
+    if !traces.iter().all(same) {
         return None;
     }
     i32::try_from(first.os_thread_id?).ok()

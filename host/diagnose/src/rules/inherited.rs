@@ -76,7 +76,6 @@ fn locked_alone(process: &Process) -> Option<i32> {
         let trace = crate::case::trace_of(process, thread.tid);
         match trace.and_then(|trace| python::wants(&trace.frames)) {
             Some(Wants::Lock) => wanting = wanting.or(Some(thread.tid)),
-            Some(Wants::Notice | Wants::Thread) => {}
             // A process whose Python cannot be seen, with nothing but its first thread.
             None if process.pyspy.is_none()
                 && process.proc.threads.len() == 1
@@ -85,7 +84,7 @@ fn locked_alone(process: &Process) -> Option<i32> {
                 wanting = Some(thread.tid);
             }
             None if crate::case::trace_of(process, thread.tid).is_some() => return None,
-            None => {}
+            Some(Wants::Notice | Wants::Thread) | None => {}
         }
     }
     wanting

@@ -41,7 +41,7 @@ fn tries_again(scene: &Scene<'_>, actor: usize) -> bool {
         && matches!(it.wait, Wait::Sleep | Wait::Unknown | Wait::Running)
 }
 
-fn first_rank(scene: &Scene<'_>, actors: &mut Vec<usize>) -> Option<usize> {
+fn first_rank(scene: &Scene<'_>, actors: &mut [usize]) -> Option<usize> {
     let key = |actor: &usize| {
         let it = &scene.case.actors[*actor];
         (it.motion() != Motion::Idle, !it.is_rank, it.rank, *actor)

@@ -4,7 +4,7 @@ use super::Rule;
 use crate::case::{Actor, Fate};
 use crate::graph::EdgeKind;
 use crate::scene::Scene;
-use crate::verdict::{Cause, Evidence, State, Verdict};
+use crate::verdict::{Cause, State, Verdict};
 use crate::wait::Wait;
 use crate::words;
 
@@ -18,42 +18,19 @@ pub(super) const RULE: Rule = Rule {
 
 fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
-    let none_can = |actor: usize| {
-        let edge = scene
-            .graph
-            .edge(actor)
-            .filter(|edge| edge.kind == EdgeKind::Shared);
-        let waits = |waker: &usize| {
-            let waker = &case.actors[*waker];
-            waker.main_is_still_for(2) && matches!(waker.wait, Wait::Child { .. })
-        };
-        case.actors[actor].main_is_still_for(2)
-            && edge.is_some_and(|edge| edge.wakers.iter().all(waits))
-    };
-    let waiting: Vec<usize> = case
-        .alive()
-        .map(|(index, _)| index)
-        .filter(|it| none_can(*it))
-        .collect();
+    let waiting = case.those(|actor| nobody_can(scene, actor));
     let Some(&first) = waiting.first() else {
         return Err(
             "nobody waits for a lock of processes that none who is left could release".to_owned(),
         );
     };
-    let ended = case
-        .actors
-        .iter()
-        .enumerate()
-        .filter(|(_, it)| it.fate != Fate::Alive);
-    let ended = ended.filter(|(index, it)| shared(scene, *index, it, first));
+    let ended = case.actors.iter().enumerate();
+    let ended =
+        ended.filter(|(index, it)| it.fate != Fate::Alive && shared(scene, *index, it, first));
     let culprit = ended.min_by_key(|(index, it)| {
         let by_signal = it.process.proc.exit_signal.is_some();
-        (
-            !by_signal,
-            it.fate != Fate::Zombie,
-            std::cmp::Reverse(it.snapshot),
-            *index,
-        )
+        let last = std::cmp::Reverse(it.snapshot);
+        (!by_signal, it.fate != Fate::Zombie, last, *index)
     });
     let Some((culprit, _)) = culprit else {
         return Err(
@@ -62,38 +39,40 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     };
     scene.must_matter(&waiting)?;
     let summary = format!(
-        "{} {} and held a lock that {} for{}.",
+        "{} {} and held a lock that {} wait{} for{}.",
         words::who(case, culprit),
         words::ended(case, culprit),
-        match waiting.len() {
-            1 => format!("{} waits", words::many(case, &waiting)),
-            _ => format!("{} wait", words::many(case, &waiting)),
-        },
+        words::many(case, &waiting),
+        if waiting.len() == 1 { "s" } else { "" },
         words::at_actor(case, first),
     );
     let ended = ["identity", "state", "proc/exit_signal", "proc/exit_code"];
-    let mut evidence: Vec<Evidence> = ended
+    let ended = ended.iter().filter_map(|key| case.cite(culprit, key));
+    let standing = waiting
         .iter()
-        .filter_map(|key| case.cite(culprit, key))
-        .collect();
-    evidence.extend(
-        scene
-            .graph
-            .edge(first)
-            .into_iter()
-            .flat_map(|edge| edge.evidence.clone()),
-    );
-    evidence.extend(
-        waiting
-            .iter()
-            .take(4)
-            .flat_map(|actor| scene.standing(*actor)),
-    );
+        .take(4)
+        .flat_map(|actor| scene.standing(*actor));
     let claim = scene
         .claim(State::Hung, Cause::Crashed)
         .by(culprit)
         .holding_up(&waiting);
-    Ok(vec![claim.shown_by(evidence).say(summary)])
+    let claim = claim.shown_by(ended).shown_by(scene.graph.evidence(first));
+    Ok(vec![claim.shown_by(standing).say(summary)])
+}
+
+/// Whether a process waits for shared memory, and all others that map it wait for children or are gone.
+fn nobody_can(scene: &Scene<'_>, actor: usize) -> bool {
+    let case = &scene.case;
+    let waits = |waker: &usize| {
+        let waker = &case.actors[*waker];
+        waker.main_is_still_for(2) && matches!(waker.wait, Wait::Child { .. })
+    };
+    let edge = scene
+        .graph
+        .edge(actor)
+        .filter(|edge| edge.kind == EdgeKind::Shared);
+    case.actors[actor].main_is_still_for(2)
+        && edge.is_some_and(|edge| edge.wakers.iter().all(waits))
 }
 
 /// Whether one that has ended mapped the memory that `waiting` maps now, or is a killed brother of it.

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use model::{CgroupLevel, Snapshot};
+use model::CgroupLevel;
 
 use super::Rule;
-use crate::case::Fate;
+use super::cgroups::levels;
+use crate::case::{Actor, Fate};
 use crate::scene::{Scene, Stall};
-use crate::verdict::{Cause, Evidence, State, Verdict};
+use crate::verdict::{Cause, State, Verdict};
 use crate::words;
 
 pub(super) const KILLED: Rule = Rule {
@@ -25,23 +26,6 @@ pub(super) const PRESSURE: Rule = Rule {
     refuted_by: "there is room below the limit, or no time is lost",
     holds: pressure,
 };
-
-/// Every cgroup of a snapshot, with its pointer and the processes that are known to be in it.
-fn levels(snapshot: &Snapshot) -> Vec<(String, &CgroupLevel)> {
-    let own = snapshot.cgroup.chain.iter().enumerate();
-    let own = own.map(|(index, level)| (format!("/cgroup/chain/{index}"), level));
-    let others = snapshot
-        .cgroup
-        .others
-        .iter()
-        .enumerate()
-        .flat_map(|(other, it)| {
-            let chain = it.chain.iter().enumerate();
-            chain
-                .map(move |(index, level)| (format!("/cgroup/others/{other}/chain/{index}"), level))
-        });
-    own.chain(others).collect()
-}
 
 fn killed(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
@@ -75,39 +59,9 @@ fn found(
     level: &CgroupLevel,
 ) -> Verdict {
     let case = &scene.case;
-    let name = level
-        .path
-        .strip_prefix("/sys/fs/cgroup")
-        .unwrap_or(&level.path);
-    let last = name.rsplit('/').next().unwrap_or(name);
-    // Of those that were last seen just before, and were in that cgroup, the largest.
-    let mut gone: Vec<usize> = Vec::new();
-    for (index, actor) in case.actors.iter().enumerate() {
-        let in_it = last.is_empty() || actor.process.cgroup.iter().any(|line| line.contains(last));
-        let went = actor.fate != Fate::Alive && actor.snapshot + 1 >= position;
-        if actor.node == node && went && in_it && !actor.process.cgroup.is_empty() {
-            gone.push(index);
-        }
-    }
-    let zombies = case.actors.iter().enumerate().filter(|(_, actor)| {
-        actor.node == node
-            && actor.fate == Fate::Zombie
-            && actor.process.proc.exit_signal == Some(9)
-    });
-    gone.extend(zombies.map(|(index, _)| index));
-    let size = |actor: &usize| {
-        let process = case.actors[*actor].process;
-        process.memory.as_ref().map_or(0, |memory| memory.rss_bytes)
-    };
-    let victim = gone
-        .iter()
-        .copied()
-        .max_by_key(|actor| (case.actors[*actor].snapshot <= position, size(actor)));
-    let parent = |actor: usize| {
-        case.actors[actor]
-            .parent
-            .filter(|it| case.actors[*it].fate == Fate::Alive)
-    };
+    let victim = largest_gone(scene, node, position, level);
+    let parent = victim.and_then(|victim| case.actors[victim].parent);
+    let parent = parent.filter(|parent| case.actors[*parent].fate == Fate::Alive);
     let limit = level
         .memory
         .as_ref()
@@ -116,7 +70,7 @@ fn found(
         format!(" at its limit of {limit} bytes")
     });
     let who = victim.map_or_else(|| "a process".to_owned(), |actor| words::who(case, actor));
-    let waiting = victim.and_then(parent).map_or_else(String::new, |parent| {
+    let waiting = parent.map_or_else(String::new, |parent| {
         format!(
             "; {} waits{}",
             words::who(case, parent),
@@ -126,110 +80,130 @@ fn found(
     let summary =
         format!("{who} was killed because the memory of its cgroup ran out{at}{waiting}.");
     let numbers = ["oom_kills", "limit_bytes", "usage_bytes"];
-    let cite = |position: usize, key: &str| {
-        case.cite_at(node, position, &format!("{pointer}/memory/{key}"))
-    };
-    let mut evidence: Vec<Evidence> = numbers
+    let numbers = numbers
         .iter()
-        .filter_map(|key| cite(position, key))
-        .collect();
-    evidence.extend(victim.and_then(|actor| case.cite(actor, "identity")));
-    let mut claim = scene
-        .claim(State::Hung, Cause::OutOfMemory)
-        .shown_by(evidence);
+        .filter_map(|key| case.cite_at(node, position, &format!("{pointer}/memory/{key}")));
+    let state = match scene.stall {
+        Stall::Ended => State::Failed,
+        _ => State::Hung,
+    };
+    let mut claim = scene.claim(state, Cause::OutOfMemory).shown_by(numbers);
     if let Some(actor) = victim {
-        let waiting: Vec<usize> = parent(actor).into_iter().collect();
+        let waiting: Vec<usize> = parent.into_iter().collect();
         let ranks = scene.victims(&[actor]);
-        claim = claim
-            .by(actor)
-            .holding_up(if ranks.is_empty() { &waiting } else { &ranks });
+        claim = claim.shown_by(case.cite(actor, "identity")).by(actor);
+        claim = claim.holding_up(if ranks.is_empty() { &waiting } else { &ranks });
     }
-    let mut verdict = claim.say(summary);
-    if scene.stall == Stall::Ended {
-        verdict.verdict = State::Failed;
-    }
-    verdict
+    claim.say(summary)
+}
+
+/// Of those that were last seen just before, in that cgroup as far as it is known, or that were killed and are not asked for,
+/// the largest.
+fn largest_gone(
+    scene: &Scene<'_>,
+    node: usize,
+    position: usize,
+    level: &CgroupLevel,
+) -> Option<usize> {
+    let name = level.path.rsplit('/').next().unwrap_or_default();
+    let is_candidate = |actor: &Actor<'_>| {
+        let in_it = actor.process.cgroup.iter().any(|line| line.contains(name));
+        let went = actor.fate != Fate::Alive && actor.snapshot + 1 >= position && in_it;
+        let killed = actor.fate == Fate::Zombie && actor.process.proc.exit_signal == Some(9);
+        actor.node == node && (went || killed)
+    };
+    let actors = scene.case.actors.iter().enumerate();
+    let gone = actors.filter(|(_, actor)| is_candidate(actor));
+    let largest = gone.max_by_key(|(_, actor)| {
+        let memory = actor.process.memory.as_ref();
+        (
+            actor.snapshot <= position,
+            memory.map_or(0, |memory| memory.rss_bytes),
+        )
+    });
+    largest.map(|(index, _)| index)
 }
 
 /// Percent of the last ten seconds that all lost to waiting for memory, from which on it is a matter.
 const LOST: f64 = 20.0;
 
 fn pressure(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
-    let case = &scene.case;
-    for (node, it) in case.nodes.iter().enumerate() {
-        let newest = it.newest();
-        for (pointer, level) in levels(newest) {
-            let Some(memory) = &level.memory else {
-                continue;
-            };
-            let lost = level
-                .pressure
-                .get("memory")
-                .and_then(|it| it.full.as_ref())
-                .map(|it| it.avg10_percent);
-            let limit = [memory.high_bytes.number(), memory.limit_bytes.number()]
-                .into_iter()
-                .flatten()
-                .min();
-            let at_limit = limit
-                .zip(memory.usage_bytes)
-                .is_some_and(|(limit, usage)| usage >= limit - limit / 20);
-            let out = memory.under_oom == Some(true);
-            if !out && !(at_limit && lost.is_some_and(|lost| lost >= LOST)) {
-                continue;
+    for (node, it) in scene.case.nodes.iter().enumerate() {
+        for (pointer, level) in levels(it.newest()) {
+            if let Some(short) = short(level)
+                && let Some(verdict) = pressed(scene, node, &pointer, short)
+            {
+                return Ok(vec![verdict]);
             }
-            let mut alive: Vec<usize> = case
-                .alive()
-                .filter(|(_, it)| it.node == node)
-                .map(|(index, _)| index)
-                .collect();
-            alive.sort_by_key(|actor| {
-                let memory = case.actors[*actor].process.memory.as_ref();
-                (
-                    std::cmp::Reverse(memory.map_or(0, |it| it.rss_bytes)),
-                    *actor,
-                )
-            });
-            let Some(&largest) = alive.first() else {
-                continue;
-            };
-            let state = if out && matches!(scene.stall, Stall::Stands) {
-                State::Hung
-            } else {
-                State::Slow
-            };
-            let summary = if out {
-                format!(
-                    "Memory has run out and nothing is killed for it: all that ask for more wait; {} has most.",
-                    words::who(case, largest)
-                )
-            } else {
-                format!(
-                    "Memory is at its limit, and {:.0} % of the time is lost to that; {} has most.",
-                    lost.unwrap_or(0.0),
-                    words::who(case, largest)
-                )
-            };
-            let keys = [
-                "memory/usage_bytes",
-                "memory/limit_bytes",
-                "memory/high_bytes",
-                "memory/under_oom",
-                "pressure/memory/full/avg10_percent",
-            ];
-            let evidence = keys
-                .iter()
-                .filter_map(|key| case.cite_newest(node, &format!("{pointer}/{key}")));
-            let claim = scene
-                .claim(state, Cause::MemoryPressure)
-                .by(largest)
-                .shown_by(evidence.collect::<Vec<_>>());
-            return Ok(vec![
-                claim
-                    .shown_by(case.cite(largest, "memory/rss_bytes"))
-                    .say(summary),
-            ]);
         }
     }
     Err("no cgroup of the task is at its memory limit and loses time".to_owned())
+}
+
+/// How memory is short.
+#[derive(Clone, Copy, Debug)]
+enum Short {
+    /// At the limit or the high mark, and this share of the time, percent, is lost.
+    Lost(f64),
+    /// It has run out, and nothing is killed for it.
+    Out,
+}
+
+fn short(level: &CgroupLevel) -> Option<Short> {
+    let memory = level.memory.as_ref()?;
+    if memory.under_oom == Some(true) {
+        return Some(Short::Out);
+    }
+    let lost = level.pressure.get("memory")?.full?.avg10_percent;
+    let limits = [memory.high_bytes.number(), memory.limit_bytes.number()];
+    let limit = limits.into_iter().flatten().min()?;
+    let at_limit = memory.usage_bytes? >= limit - limit / 20;
+    (at_limit && lost >= LOST).then_some(Short::Lost(lost))
+}
+
+fn pressed(scene: &Scene<'_>, node: usize, pointer: &str, short: Short) -> Option<Verdict> {
+    let case = &scene.case;
+    let rss = |actor: &usize| {
+        let memory = case.actors[*actor].process.memory.as_ref();
+        (
+            memory.map_or(0, |memory| memory.rss_bytes),
+            std::cmp::Reverse(*actor),
+        )
+    };
+    let on_node = case.those(|actor| case.actors[actor].node == node);
+    let largest = on_node.into_iter().max_by_key(rss)?;
+    let who = words::who(case, largest);
+    let (state, summary) = match short {
+        Short::Out => {
+            let stands = scene.stall == Stall::Stands;
+            let state = if stands { State::Hung } else { State::Slow };
+            let words =
+                "Memory has run out and nothing is killed for it: all that ask for more wait";
+            (state, format!("{words}; {who} has most."))
+        }
+        Short::Lost(lost) => {
+            let words =
+                format!("Memory is at its limit, and {lost:.0} % of the time is lost to that");
+            (State::Slow, format!("{words}; {who} has most."))
+        }
+    };
+    let keys = [
+        "memory/usage_bytes",
+        "memory/limit_bytes",
+        "memory/high_bytes",
+        "memory/under_oom",
+        "pressure/memory/full/avg10_percent",
+    ];
+    let numbers = keys
+        .iter()
+        .filter_map(|key| case.cite_newest(node, &format!("{pointer}/{key}")));
+    let claim = scene
+        .claim(state, Cause::MemoryPressure)
+        .by(largest)
+        .shown_by(numbers);
+    Some(
+        claim
+            .shown_by(case.cite(largest, "memory/rss_bytes"))
+            .say(summary),
+    )
 }

@@ -27,14 +27,6 @@ pub(super) const BEHIND: Rule = Rule {
     holds: behind,
 };
 
-pub(super) const LOOP: Rule = Rule {
-    name: "busy-loop",
-    needs: "processes that wait for memory they share with one that uses a processor",
-    proves: "those that share a lock or barrier have waited for three intervals for the only ones that do not wait for it, which turn at one line",
-    refuted_by: "one of them gets on",
-    holds: busy,
-};
-
 fn dead(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
     let mut verdicts = Vec::new();
@@ -171,7 +163,11 @@ fn doing(scene: &Scene<'_>, actor: usize) -> String {
 fn root(scene: &Scene<'_>, culprit: usize) -> (Option<i32>, String, Vec<Evidence>) {
     let case = &scene.case;
     let it = &case.actors[culprit];
-    let evidence = scene.standing(culprit);
+    let mut evidence = scene.standing(culprit);
+    if let Some(thread) = thread_index(it.process, it.process.pid) {
+        let call = format!("proc/threads/{thread}/call");
+        evidence.extend(case.cite(culprit, &call));
+    }
     if let Some(tid) = inner_thread(scene, culprit) {
         let index = thread_index(it.process, tid);
         let more =
@@ -252,83 +248,4 @@ fn inner_thread(scene: &Scene<'_>, actor: usize) -> Option<i32> {
     });
     let mut own = own.filter_map(|trace| i32::try_from(trace.os_thread_id?).ok());
     own.next()
-}
-
-fn busy(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
-    let Stall::Spins(_) = scene.stall else {
-        return Err(match scene.stall {
-            Stall::Spins(_) | Stall::Stands => "no process uses a processor at one line".to_owned(),
-            _ => scene.must_stand().err().unwrap_or_default(),
-        });
-    };
-    let case = &scene.case;
-    let spinning: Vec<usize> = case
-        .alive()
-        .filter(|(_, it)| it.motion() == Motion::Spins)
-        .map(|(index, _)| index)
-        .collect();
-    let waits = |actor: usize| {
-        let it = &case.actors[actor];
-        let edge = scene
-            .graph
-            .edge(actor)
-            .filter(|edge| edge.kind == EdgeKind::Shared);
-        !it.main_ran()
-            && case.node_of(actor).is_patient()
-            && edge.is_some_and(|edge| {
-                // All that could wake it turn, or wait for those that wait.
-                edge.wakers.iter().any(|waker| spinning.contains(waker))
-                    && edge.wakers.iter().all(|waker| {
-                        spinning.contains(waker)
-                            || matches!(case.actors[*waker].wait, Wait::Child { .. })
-                    })
-            })
-    };
-    let victims: Vec<usize> = case
-        .alive()
-        .map(|(index, _)| index)
-        .filter(|it| waits(*it))
-        .collect();
-    let Some(first) = victims.first() else {
-        return Err(
-            "nobody waits for memory that is shared with one that uses a processor".to_owned(),
-        );
-    };
-    let wakers = scene
-        .graph
-        .edge(*first)
-        .map(|edge| edge.wakers.clone())
-        .unwrap_or_default();
-    let guilty: Vec<usize> = spinning
-        .into_iter()
-        .filter(|it| wakers.contains(it))
-        .collect();
-    let culprit = guilty[0];
-    let summary = format!(
-        "{} uses a processor and turns{} without getting on; {} wait for it{}.",
-        words::who(case, culprit),
-        words::at_actor(case, culprit),
-        words::many(case, &victims),
-        words::meeting(case, *first),
-    );
-    let mut evidence: Vec<Evidence> = ["proc/utime_ticks", "pyspy/traces/0/frames/0/line"]
-        .iter()
-        .filter_map(|key| case.cite(culprit, key))
-        .collect();
-    evidence.extend(
-        scene
-            .graph
-            .edge(*first)
-            .into_iter()
-            .flat_map(|edge| edge.evidence.clone()),
-    );
-    let seen = victims
-        .iter()
-        .take(4)
-        .flat_map(|victim| scene.standing(*victim));
-    let claim = scene
-        .claim(State::Hung, Cause::BusyLoop)
-        .by(culprit)
-        .holding_up(&victims);
-    Ok(vec![claim.shown_by(evidence).shown_by(seen).say(summary)])
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use model::{CgroupCpu, Snapshot};
 
-use super::Rule;
+use super::{Rule, cgroups};
 use crate::case::Case;
 use crate::scene::{Scene, Stall};
 use crate::verdict::{Cause, Evidence, State, Verdict};
@@ -30,31 +30,13 @@ struct Level<'a> {
 }
 
 fn levels(snapshot: &Snapshot) -> Vec<Level<'_>> {
-    let own = snapshot
-        .cgroup
-        .chain
-        .iter()
-        .enumerate()
-        .map(|(index, it)| (format!("/cgroup/chain/{index}"), it));
-    let others = snapshot
-        .cgroup
-        .others
-        .iter()
-        .enumerate()
-        .flat_map(|(other, it)| {
-            let chain = it.chain.iter().enumerate();
-            chain
-                .map(move |(index, level)| (format!("/cgroup/others/{other}/chain/{index}"), level))
+    let with_cpu = cgroups::levels(snapshot)
+        .into_iter()
+        .filter_map(|(pointer, level)| {
+            let (path, cpu) = (level.path.as_str(), level.cpu.as_ref()?);
+            Some(Level { pointer, path, cpu })
         });
-    let all = own.chain(others);
-    all.filter_map(|(pointer, level)| {
-        Some(Level {
-            pointer,
-            path: &level.path,
-            cpu: level.cpu.as_ref()?,
-        })
-    })
-    .collect()
+    with_cpu.collect()
 }
 
 fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {

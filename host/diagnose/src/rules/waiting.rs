@@ -109,61 +109,31 @@ fn file_lock(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
 
 fn peer(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
-    let waits = |index: usize| {
-        let edge = scene.graph.edge(index);
-        let by_edge = edge.is_some_and(|edge| {
-            matches!(
-                edge.kind,
-                EdgeKind::SocketRead | EdgeKind::Connect | EdgeKind::SocketWrite
-            )
-        });
-        let by_fifo = matches!(case.actors[index].wait, Wait::OpenFifo { .. });
-        let from_pipe =
-            edge.is_some_and(|edge| edge.kind == EdgeKind::PipeRead && !edge.wakers.is_empty());
-        stands(scene, index) && (by_edge || by_fifo || from_pipe)
-    };
-    let waiting: Vec<usize> = case
-        .alive()
-        .map(|(index, _)| index)
-        .filter(|it| waits(*it))
-        .collect();
+    let waiting = case.those(|actor| waits_for_peer(scene, actor));
     let Some(&first) = waiting.first() else {
         return Err("nobody has waited for a peer all the time".to_owned());
     };
     scene.must_matter(&waiting)?;
-    // Along the chain to one that does not wait for a peer of the task.
-    let mut culprit = first;
-    let mut seen = vec![first];
-    while let Some(next) = scene
-        .graph
-        .edge(culprit)
-        .and_then(|edge| match edge.wakers.as_slice() {
-            [next] if !seen.contains(next) => Some(*next),
-            _ => None,
-        })
-    {
-        seen.push(next);
-        culprit = next;
-    }
+    let last = end_of_chain(scene, first);
     let (by, what) = match &case.actors[first].wait {
-        Wait::OpenFifo { path } => (
-            first,
-            format!(
-                "for somebody to open the other end of {}",
-                words::safe(path)
-            ),
-        ),
+        Wait::OpenFifo { path } => {
+            let path = words::safe(path);
+            (
+                first,
+                format!("for somebody to open the other end of {path}"),
+            )
+        }
         Wait::Connect { .. } => (first, "for its connection to be accepted".to_owned()),
-        Wait::Write { .. } => (culprit, "for room in a connection".to_owned()),
-        _ => (culprit, "for an answer".to_owned()),
+        Wait::Write { .. } => (last, "for room in a connection".to_owned()),
+        _ => (last, "for an answer".to_owned()),
     };
     let whose = if by == first {
         String::new()
     } else {
+        let does = words::call(case.actors[by].process);
         format!(
-            " of {}, which {}{}",
+            " of {}, which {does}{}",
             words::who(case, by),
-            words::call(case.actors[by].process),
             words::at_actor(case, by)
         )
     };
@@ -172,25 +142,39 @@ fn peer(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         words::who(case, first),
         words::at_actor(case, first)
     );
-    let mut evidence = scene.standing(first);
-    evidence.extend(
-        scene
-            .graph
-            .edge(first)
-            .into_iter()
-            .flat_map(|edge| edge.evidence.clone()),
-    );
     let victims = scene.victims(&[by]);
     let claim = scene
         .claim(State::Hung, Cause::WaitingForPeer)
         .by(by)
         .holding_up(&victims);
-    Ok(vec![
-        claim
-            .shown_by(evidence)
-            .shown_by(scene.standing(by))
-            .say(summary),
-    ])
+    let claim = claim
+        .shown_by(scene.standing(first))
+        .shown_by(scene.graph.evidence(first));
+    Ok(vec![claim.shown_by(scene.standing(by)).say(summary)])
+}
+
+fn waits_for_peer(scene: &Scene<'_>, actor: usize) -> bool {
+    let by_edge = scene.graph.edge(actor).is_some_and(|edge| match edge.kind {
+        EdgeKind::SocketRead | EdgeKind::Connect | EdgeKind::SocketWrite => true,
+        EdgeKind::PipeRead => !edge.wakers.is_empty(),
+        _ => false,
+    });
+    let by_fifo = matches!(scene.case.actors[actor].wait, Wait::OpenFifo { .. });
+    stands(scene, actor) && (by_edge || by_fifo)
+}
+
+/// Along the chain of those who wait for one alone, the last.
+fn end_of_chain(scene: &Scene<'_>, first: usize) -> usize {
+    let mut chain = vec![first];
+    let mut last = first;
+    while let Some([next]) = scene.graph.edge(last).map(|edge| edge.wakers.as_slice()) {
+        if chain.contains(next) {
+            break;
+        }
+        chain.push(*next);
+        last = *next;
+    }
+    last
 }
 
 fn child(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {

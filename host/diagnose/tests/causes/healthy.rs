@@ -234,3 +234,18 @@ fn ranks_that_wait_each_step_as_long_as_they_always_did() {
         );
     }
 }
+
+#[test]
+fn a_pool_of_threads_that_fetch_slowly() {
+    well(&story(COUNT, |instant, shot| {
+        let result = [
+            "wait /usr/lib/python3.11/threading.py 327",
+            "result /usr/lib/python3.11/concurrent/futures/_base.py 451",
+            "main app.py 40",
+        ];
+        let process = shot.process(10, 1, &futex("0x1").at(&result).ran_until(instant / 3));
+        for tid in 11..14 {
+            add_thread(process, tid, &polls(instant).at(&["fetch app.py 10"]));
+        }
+    }));
+}

@@ -105,6 +105,22 @@ fn two_that_wait_for_each_others_answer() {
 }
 
 #[test]
+fn a_launcher_whose_other_thread_serves_is_not_in_a_circle_with_who_asks_it() {
+    let snapshots = story(COUNT, |_, shot| {
+        let launcher = shot.process(10, 1, &waits_for(20).at(&["main launch.py 3"]));
+        let serves = on("recvfrom", 7, "socket:[9]").at(&["serve launch.py 9"]);
+        add_thread(launcher, 11, &serves);
+        shot.process(
+            20,
+            10,
+            &on("recvfrom", 3, "socket:[1]").at(&["exchange job.py 13"]),
+        );
+        shot.unix(("socket:[1]", 20), ("socket:[2]", 10));
+    });
+    assert_ne!(ask(&snapshots).cause, Cause::Deadlock);
+}
+
+#[test]
 fn a_server_that_asks_itself() {
     let snapshots = story(COUNT, |_, shot| {
         shot.process(

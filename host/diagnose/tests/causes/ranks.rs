@@ -418,3 +418,21 @@ fn the_one_that_spins_without_a_stack_is_found_by_what_it_maps() {
     let verdict = expect(&snapshots, State::Hung, Cause::BusyLoop, Some(22));
     assert_eq!(crate::story::pids(&verdict), [20, 21]);
 }
+
+#[test]
+fn one_alone_that_counted_and_turns_at_one_line_instead() {
+    let snapshots = story(16, |instant, shot| {
+        let process = if instant < 6 {
+            shot.process(10, 1, &polls(instant).at(&["main train.py 30"]))
+        } else {
+            shot.process(
+                10,
+                1,
+                &runs(instant).at(&["until_flag train.py 3", "main train.py 31"]),
+            )
+        };
+        counts(process, "main", instant.min(6) * 10);
+    });
+    expect(&snapshots[..8], State::Healthy, Cause::Progressing, None);
+    expect(&snapshots, State::Hung, Cause::BusyLoop, Some(10));
+}

@@ -1,0 +1,43 @@
+//! Which snapshots show whether something moves.
+
+use std::time::Duration;
+
+use model::{Snapshot, Trigger};
+
+use super::PATIENCE;
+
+/// Without the last snapshots of a task that is being ended: what it did before is the point. All, where that leaves nothing.
+pub(super) fn before_the_end<'a>(snapshots: &[&'a Snapshot]) -> Vec<&'a Snapshot> {
+    let is_end = |snapshot: &&Snapshot| {
+        matches!(
+            snapshot.capture.trigger,
+            Some(Trigger::Signal | Trigger::Exit)
+        )
+    };
+    match snapshots.iter().rposition(is_end) {
+        Some(first @ 1..) => snapshots[..first].to_vec(),
+        _ => snapshots.to_vec(),
+    }
+}
+
+/// The newest snapshots, far enough apart, that [`PATIENCE`] intervals lie between.
+pub(super) fn window(snapshots: &[&Snapshot]) -> Vec<usize> {
+    let newest = snapshots.len() - 1;
+    let interval = snapshots[newest]
+        .capture
+        .interval_s
+        .filter(|it| it.is_finite() && *it > 0.0);
+    let least = Duration::try_from_secs_f64(interval.unwrap_or(0.0) * 0.4).unwrap_or_default();
+    let mut window = vec![newest];
+    for position in (0..newest).rev() {
+        let last = snapshots[window[window.len() - 1]].capture.started_at;
+        if last.since(snapshots[position].capture.started_at) >= least {
+            window.push(position);
+        }
+        if window.len() > PATIENCE {
+            break;
+        }
+    }
+    window.reverse();
+    window
+}
