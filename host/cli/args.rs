@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    attach, config, ctl, debug, diff, doctor, list, plugin, plugin_compile, run, show, snapshot,
-    spool, stage, stand_in, why,
+    attach, config, ctl, debug, diff, doctor, list, plugin, plugin_compile, report, run, show,
+    snapshot, spool, stage, stand_in, why,
 };
 use crate::config::{ScopeChoice, Span};
 use crate::root::Wanted;
@@ -41,6 +41,7 @@ pub(crate) enum Command {
     Stage(stage::StageArgs),
     List(list::ListArgs),
     Show(show::ShowArgs),
+    Report(report::ReportArgs),
     Spool(spool::SpoolArgs),
     Why(why::WhyArgs),
     Diff(diff::DiffArgs),

@@ -129,6 +129,10 @@ pub(crate) async fn collect(
     if let Some(ends) = &line.ends {
         ends.close();
     }
+    // What it keeps has to come before the writer is closed.
+    if let Some(watch) = &line.watch {
+        watch.finish().await;
+    }
     board.note_pause();
     let (summary, ()) = tokio::join!(
         line.writer.close(CLOSE_GRACE),

@@ -9,6 +9,7 @@ pub(crate) mod doctor;
 pub(crate) mod list;
 pub(crate) mod plugin;
 pub(crate) mod plugin_compile;
+pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod show;
 pub(crate) mod snapshot;
@@ -59,6 +60,7 @@ fn run_here(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::Stage(args) => stage::run(args),
         Command::List(args) => list::run(&args, &world),
         Command::Show(args) => show::run(&args, &world),
+        Command::Report(args) => report::run(&args, &world),
         Command::Spool(args) => spool::run(&args, &world),
         Command::Why(args) => why::run(&args, &world),
         Command::Diff(args) => diff::run(&args, &world),

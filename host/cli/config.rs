@@ -3,6 +3,7 @@
 //! Unknown keys, wrong types and impossible values are refused with file, line and caret before a task starts.
 
 pub(crate) mod file;
+mod monitor;
 mod plugins;
 mod run;
 mod values;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(test)]
 pub(crate) use file::parse;
 pub(crate) use file::{Loaded, load};
+pub(crate) use monitor::MonitorSettings;
 pub(crate) use plugins::{
     BUILTIN, EnricherEntry, Mode, PluginSettings, SinkPermissions, SinkSettings,
 };
@@ -24,6 +26,7 @@ pub(crate) use values::{Age, Allowance, Pattern, Share, Size, Span};
 pub(crate) struct Settings {
     pub(crate) task: TaskSettings,
     pub(crate) capture: CaptureSettings,
+    pub(crate) monitor: MonitorSettings,
     pub(crate) store: StoreSettings,
     pub(crate) run: RunSettings,
     pub(crate) plugins: PluginSettings,

@@ -20,6 +20,7 @@ mod own_folder;
 mod page;
 mod pipeline;
 mod root;
+mod sampling;
 mod schedule;
 mod session;
 mod sinks;

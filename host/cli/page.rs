@@ -10,6 +10,7 @@ mod process;
 mod process_facts;
 mod python;
 mod redactions;
+mod report;
 mod room;
 mod steps;
 pub(crate) mod table;
@@ -26,6 +27,7 @@ pub(crate) use call::call;
 pub(crate) use doing::{code_words, frames};
 pub(crate) use process::process;
 pub(crate) use redactions::{page as redactions_page, redactions};
+pub(crate) use report::report;
 pub(crate) use text::{base_name, bold, count, red, safe, yellow};
 pub(crate) use tree::state_words;
 

@@ -11,6 +11,7 @@ use store::{Fate, Writer};
 
 use crate::clock::Clock;
 use crate::ends::Ends;
+use crate::sampling::Watch;
 
 /// How long a snapshot's write waits for plugins that are still being compiled.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -23,6 +24,8 @@ pub(crate) struct Line {
     pub(crate) sinks: Sinks,
     pub(crate) writer: Writer,
     pub(crate) task: model::Task,
+    /// The samples beside the snapshots; none for a single snapshot.
+    pub(crate) watch: Option<Watch>,
     pub(crate) clock: Clock,
     /// What snapshots tell obituaries; absent where one is taken alone.
     pub(crate) ends: Option<Ends>,
@@ -30,7 +33,7 @@ pub(crate) struct Line {
 
 /// The two stages that read the machine.
 pub(crate) struct Eye {
-    pub(crate) machine: Machine,
+    pub(crate) machine: Arc<Machine>,
     pub(crate) scope: Scope,
     pub(crate) options: Options,
 }
@@ -64,6 +67,9 @@ impl Line {
 
     /// The second half of a turn, for a snapshot that was taken before the store was open.
     pub(crate) async fn keep(&mut self, mut snapshot: Snapshot) -> anyhow::Result<Kept> {
+        if let Some(watch) = &self.watch {
+            watch.note(&snapshot);
+        }
         snapshot.number(self.task.clone(), self.writer.next_sequence());
         let mut snapshot = self.plugins.enrich(snapshot, PATIENCE).await;
         snapshot.plugins.extend(self.sinks.outcomes());

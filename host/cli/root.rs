@@ -117,6 +117,11 @@ impl Source<'_> {
         })
     }
 
+    /// Returns the node's place in the newest attempt, and the other nodes.
+    pub(crate) async fn newest_place(&self, store: &Store) -> anyhow::Result<(Place, Vec<String>)> {
+        self.place(store, self.attempts[0]).await
+    }
+
     /// Returns the place of the node in an attempt, by default of the first, and the other nodes.
     async fn place(&self, store: &Store, attempt: u32) -> anyhow::Result<(Place, Vec<String>)> {
         let mut nodes = store.nodes(&self.task, attempt).await?;

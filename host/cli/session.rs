@@ -8,10 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use capture::{GpuSettings, HelperProgram, Machine, Options, Scope, StackSettings, StackSource};
+use capture::{
+    GpuSettings, HelperProgram, Machine, Options, Sampler, Scope, StackSettings, StackSource,
+};
 use helper::Register;
 use model::{Detail, ProcessId, Task, Trigger};
-use plugin::{About, Plugins, Sinks, StorageRequest};
+use monitor::About;
+use plugin::{Plugins, Sinks, StorageRequest};
 use store::{Location, Summary};
 use tokio::sync::mpsc::{self, UnboundedSender, unbounded_channel};
 use tokio::sync::watch::Receiver;
@@ -30,6 +33,7 @@ use crate::ledger::{Ledger, Pace};
 use crate::names::Names;
 use crate::outcome::Refusal;
 use crate::pipeline::{Eye, Line};
+use crate::sampling::{SamplingSettings, Watch};
 use crate::sinks;
 
 /// How long a command that a person waits for gives plugins to compile, and stores to answer.
@@ -95,10 +99,49 @@ impl Session {
             ScopeChoice::Cgroup => Scope::cgroup(root, adopter),
         };
         Eye {
-            machine,
+            machine: Arc::new(machine),
             scope,
             options: self.options(self.task(0)),
         }
+    }
+
+    /// Returns the present.
+    pub(crate) fn now(&self) -> model::Timestamp {
+        self.clock.now()
+    }
+
+    /// Starts the samples of what `eye` looks at.
+    fn watch(&self, eye: &Eye) -> Watch {
+        let monitor = &self.loaded.settings.monitor;
+        let is_set = self.loaded.sets("monitor.interval");
+        let share = self.loaded.settings.capture.budget.percent() / 100.0;
+        let named = environment::os("TASKSCOPE_RUN_DIRECTORY").map(PathBuf::from);
+        let settings = SamplingSettings {
+            interval: monitor.interval.duration(),
+            budget: (!is_set).then_some(share / 2.0),
+            log_interval: monitor.log_interval.duration(),
+            detailed_memory: monitor.detailed_memory,
+            max_samples: usize::from(monitor.max_samples),
+            run_directory: named.or_else(|| monitor.run_directory.clone()),
+        };
+        let about = About {
+            clock_ticks_per_second: eye.machine.clock_ticks_per_second(),
+            collector_version: env!("CARGO_PKG_VERSION").to_owned(),
+            detailed_memory: settings.detailed_memory,
+            log_interval: settings.log_interval.map(|it| it.as_secs_f64()),
+            max_samples: settings.max_samples,
+            platform: platform(),
+            root: eye.scope.root(),
+            sample_interval: settings.interval.as_secs_f64(),
+            started_at: self.clock.now(),
+            task: self.task(0),
+        };
+        let sampler = Sampler::new(
+            Arc::clone(&eye.machine),
+            eye.scope.clone(),
+            settings.detailed_memory,
+        );
+        Watch::start(sampler, about, settings, self.clock)
     }
 
     /// Returns when to look ahead of the deadline that the environment names.
@@ -124,8 +167,8 @@ impl Session {
         (sinks, requests)
     }
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> plugin::About {
+        plugin::About {
             task: self.names.path.to_string(),
             node: self.names.node.clone(),
             host_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -161,6 +204,13 @@ impl Session {
                 .collect(),
         }
     }
+}
+
+/// Returns the system, the kernel and the kind of machine, such as `Linux-6.1.0-x86_64`.
+fn platform() -> String {
+    let uname = rustix::system::uname();
+    let words = [uname.sysname(), uname.release(), uname.machine()];
+    words.map(std::ffi::CStr::to_string_lossy).join("-")
 }
 
 /// Returns how often to look. An interval that is set is kept, whatever it costs; else the budget rules.
@@ -239,6 +289,8 @@ pub(crate) struct Opening {
     /// What sinks ask of the store.
     pub(crate) requests: mpsc::Receiver<StorageRequest>,
     pub(crate) session: Session,
+    /// The samples beside the snapshots.
+    pub(crate) watch: Watch,
     pub(crate) clock: Clock,
     pub(crate) ends: Ends,
 }
@@ -247,6 +299,7 @@ impl Opening {
     /// Opens the store, without waiting for it once `hurried` is true.
     pub(crate) async fn open(self, hurried: Receiver<bool>) -> Line {
         let (writer, task, store) = self.session.writer(&hurried).await;
+        self.watch.opened(writer.records(), task.clone());
         tokio::spawn(sinks::serve(self.requests, store, task.clone()));
         self.ends.keep_with(writer.records());
         Line {
@@ -255,6 +308,7 @@ impl Opening {
             sinks: self.sinks,
             writer,
             task,
+            watch: Some(self.watch),
             clock: self.clock,
             ends: Some(self.ends),
         }
@@ -268,6 +322,7 @@ pub(crate) struct Collector {
     requests: UnboundedSender<Request>,
     done: std::sync::mpsc::Receiver<Summary>,
     server: Option<Server>,
+    watch: Watch,
 }
 
 impl Collector {
@@ -275,9 +330,10 @@ impl Collector {
     pub(crate) fn start(session: Session, eye: Eye, socket: Result<Socket, String>) -> Self {
         let (requests, receiver) = unbounded_channel();
         let board = Board::new(&session, eye.scope.root(), session.clock);
+        let watch = session.watch(&eye);
         let server = match socket {
             Ok(socket) => {
-                let stages = SharedStages::new(std::time::Instant::now(), session.clock);
+                let stages = SharedStages::new(watch.clone(), session.clock);
                 Server::start(socket, board.clone(), requests.clone(), stages)
             }
             Err(reason) => {
@@ -288,6 +344,7 @@ impl Collector {
             }
         };
         let (sender, done) = channel();
+        let watched = watch.clone();
         let ends = Ends::begin(&eye.machine, eye.scope.clone(), session.clock);
         let asked = requests.clone();
         ends.watch(move || {
@@ -315,6 +372,7 @@ impl Collector {
                 sinks,
                 requests,
                 session,
+                watch: watched,
                 clock,
                 ends: for_line,
             };
@@ -333,7 +391,13 @@ impl Collector {
             requests,
             done,
             server,
+            watch,
         }
+    }
+
+    /// Returns the samples beside the snapshots.
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
     }
 
     /// Asks for something; a collector that is gone does not answer.

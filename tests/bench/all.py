@@ -11,7 +11,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BENCHES = {"cycle": [[], ["--n", "64", "--wake", "0.5"]], "parts": [[]], "floor": [[]], "size": [["--fields", "20"]], "linear": [[]],
-           "strangers": [[]], "stall": [[]], "mapping": [[]], "steps": [[]], "plugins": [[]], "stage": [[]], "start": [[]]}
+           "sampling": [[]], "strangers": [[]], "stall": [[]], "mapping": [[]], "steps": [[]], "plugins": [[]], "stage": [[]], "start": [[]]}
 
 
 def main():

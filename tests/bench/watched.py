@@ -240,15 +240,15 @@ def measure(name, command, tree, args, n, threads=4, depth=20):
             "load": round(os.getloadavg()[0], 1)}
 
 
-def peer_python():
+def peer_python(venv="bench-venv", requirements="requirements.txt"):
     """The interpreter of a venv with the peers; None where it cannot be made."""
-    venv = os.path.join(ROOT, "target", "bench-venv")
+    venv = os.path.join(ROOT, "target", venv)
     python = os.path.join(venv, "bin", "python")
     if os.path.exists(os.path.join(venv, "ready")):
         return python
     try:
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", os.path.join(HERE, "requirements.txt")], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", os.path.join(HERE, requirements)], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         print("no peer: %s" % error, file=sys.stderr)
         return None

@@ -286,6 +286,6 @@ fn complete(snapshot: &mut Snapshot, machine: &Machine, options: &Options, targe
 }
 
 /// To the microsecond, as the stamps are.
-fn milliseconds(duration: Duration) -> f64 {
+pub(crate) fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }

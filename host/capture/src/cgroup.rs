@@ -6,6 +6,7 @@ mod limits;
 pub(crate) mod memory;
 mod numbers;
 mod others;
+mod sampled;
 
 use std::fs;
 use std::io;
@@ -19,6 +20,8 @@ use crate::gaps::GapList;
 use crate::hierarchy::Hierarchy;
 use crate::machine::Machine;
 use crate::proc::{Reader, text};
+
+pub(crate) use sampled::SampledCgroup;
 
 const PRESSURE: [&str; 3] = ["cpu", "io", "memory"];
 

@@ -77,6 +77,11 @@ impl Meter {
     }
 }
 
+/// CPU time that the calling thread has used.
+pub(crate) fn of_thread() -> Option<Duration> {
+    time(ClockId::CLOCK_THREAD_CPUTIME_ID)
+}
+
 fn time(clock: ClockId) -> Option<Duration> {
     clock_gettime(clock).ok().map(Duration::from)
 }

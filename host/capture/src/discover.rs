@@ -65,39 +65,16 @@ impl Targets {
 /// Finds the living processes of `scope`, which remembers them. The error says that none is left.
 pub fn discover(machine: &Machine, scope: &mut Scope) -> Result<Targets, CaptureError> {
     let began = Instant::now();
-    // Until all have been found: a compiler of plugins may be started at any moment.
-    let helpers = machine.helpers.hold();
-    let clocks = CpuClocks::read(&helpers.pids());
+    let clocks = CpuClocks::read(&machine.helper_pids());
     let mut gaps = Vec::new();
-    let mut family = Family::of(machine).map_err(|source| CaptureError::Unreadable {
+    let family = Family::of(machine).map_err(|source| CaptureError::Unreadable {
         path: machine.proc.clone(),
         source,
     })?;
-    if family.stat_of(scope.root).is_some()
-        && let Ok(lines) = family.cgroup_lines(scope.root.pid)
-    {
-        scope.root_cgroup = lines;
-    }
-    let ours = machine.our_pids(&helpers);
-    let found = match scope.kind {
-        ScopeKind::Tree => tree(&mut family, scope, &ours),
-        ScopeKind::Cgroup => match cgroup_members(machine, &mut family, scope, &ours) {
-            Ok(found) => found,
-            Err(gap) => {
-                gaps.push(gap);
-                tree(&mut family, scope, &ours)
-            }
-        },
-    };
-    drop(helpers);
-    if found.is_empty() {
+    let stats = members(machine, family, scope, &mut gaps);
+    if stats.is_empty() {
         return Err(CaptureError::NothingLeft { root: scope.root });
     }
-    let stats: BTreeMap<ProcessId, Stat> = found
-        .into_values()
-        .map(|stat| (identity(&stat), stat))
-        .collect();
-    *scope.members() = stats.keys().copied().collect();
     Ok(Targets {
         scope: ScopeFacts {
             cgroup: scope
@@ -114,6 +91,41 @@ pub fn discover(machine: &Machine, scope: &mut Scope) -> Result<Targets, Capture
         root_cgroup: scope.root_cgroup.clone(),
         stats,
     })
+}
+
+/// Returns the living processes of `scope`, which remembers them.
+pub(crate) fn members(
+    machine: &Machine,
+    mut family: Family,
+    scope: &mut Scope,
+    gaps: &mut Vec<Gap>,
+) -> BTreeMap<ProcessId, Stat> {
+    // Until all have been found: a compiler of plugins may be started at any moment.
+    let helpers = machine.helpers.hold();
+    if family.stat_of(scope.root).is_some()
+        && let Ok(lines) = family.cgroup_lines(scope.root.pid)
+    {
+        scope.root_cgroup = lines;
+    }
+    let ours = machine.our_pids(&helpers);
+    let found = match scope.kind {
+        ScopeKind::Tree => tree(&mut family, scope, &ours),
+        ScopeKind::Cgroup => match cgroup_members(machine, &mut family, scope, &ours) {
+            Ok(found) => found,
+            Err(gap) => {
+                gaps.push(gap);
+                tree(&mut family, scope, &ours)
+            }
+        },
+    };
+    let stats: BTreeMap<ProcessId, Stat> = found
+        .into_values()
+        .map(|stat| (identity(&stat), stat))
+        .collect();
+    if !stats.is_empty() {
+        *scope.members() = stats.keys().copied().collect();
+    }
+    stats
 }
 
 /// Returns the living members of the scope and all their descendants, by PID.

@@ -70,12 +70,24 @@ impl GpuReader {
         }
     }
 
+    /// Whether there is a sign of a driver below `proc`.
+    pub(crate) fn is_there(&self, proc: &Path) -> bool {
+        self.is_told || is_driver_there(proc)
+    }
+
     /// Asks for about a second at most; nothing where there is no sign of a driver below `proc`.
     pub(crate) fn read(&self, proc: &Path, now: Timestamp) -> Option<GpuLook> {
-        if !self.is_told && !is_driver_there(proc) {
+        if !self.is_there(proc) {
             return None;
         }
         let mut asker = self.asker.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(asker.look(now))
+    }
+
+    /// Asks as [`GpuReader::read`] does, but not while a capture asks, nor where the driver is in trouble: that is for captures to
+    /// wait for.
+    pub(crate) fn read_beside(&self, now: Timestamp) -> Option<GpuLook> {
+        let mut asker = self.asker.try_lock().ok().filter(|it| it.is_well())?;
         Some(asker.look(now))
     }
 

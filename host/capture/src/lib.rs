@@ -26,6 +26,7 @@ mod pulse;
 mod python;
 mod recall;
 mod remains;
+mod sample;
 mod sight;
 mod turns;
 
@@ -77,6 +78,7 @@ pub use remains::{Remains, is_there, remains};
 pub use rights::{
     OwnRights, ProcessRights, Remedy, Right, RightName, RightState, Rights, try_gpus, try_rights,
 };
+pub use sample::{SampleMoment, Sampler, sample};
 pub use scope::Scope;
 pub use stack_settings::{StackSettings, StackSource};
 pub use stacks::stack_helper;

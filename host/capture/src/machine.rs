@@ -36,6 +36,7 @@ pub struct Machine {
     pub(crate) images: ImageReader,
     pub(crate) ipc: IpcReader,
     pub(crate) memory: MemoryReader,
+    memory_helper: Option<HelperProgram>,
     pub(crate) page_size_bytes: u64,
     pub(crate) proc: PathBuf,
     pub(crate) recall: Recall,
@@ -70,6 +71,7 @@ impl Machine {
             images: ImageReader::default(),
             ipc: IpcReader::default(),
             memory: MemoryReader::default(),
+            memory_helper: None,
             page_size_bytes: u64::try_from(page_size).expect("a page is smaller than 2^64 bytes"),
             proc,
             recall: Recall::default(),
@@ -112,7 +114,8 @@ impl Machine {
     /// recorded ones.
     #[must_use]
     pub fn with_memory_helper(mut self, program: HelperProgram) -> Self {
-        self.memory = MemoryReader::with_helper(program, self.helpers.clone());
+        self.memory = MemoryReader::with_helper(program.clone(), self.helpers.clone());
+        self.memory_helper = Some(program);
         self
     }
 
@@ -121,6 +124,20 @@ impl Machine {
     pub fn with_spool(mut self, directory: PathBuf) -> Self {
         self.spool = Some(directory);
         self
+    }
+
+    /// Returns another reader of memory than that of captures, for who must not wait for one.
+    pub(crate) fn other_memory_reader(&self) -> MemoryReader {
+        self.memory_helper
+            .clone()
+            .map_or_else(MemoryReader::default, |program| {
+                MemoryReader::with_helper(program, self.helpers())
+            })
+    }
+
+    /// Returns the clock ticks of a second, the unit of CPU times.
+    pub fn clock_ticks_per_second(&self) -> u64 {
+        self.clock_ticks_per_second
     }
 
     /// Returns another that looks at the same place and knows the same processes of ours, without stacks, GPUs and helpers: for who

@@ -9,9 +9,10 @@ mod gpus;
 pub(crate) mod handed;
 mod layouts;
 mod left_out;
-mod live;
+pub(crate) mod live;
 mod memory;
 mod recorded;
+mod shares;
 mod snapshot;
 mod unchanged;
 mod waits;
@@ -43,7 +44,7 @@ pub(crate) fn skipped(why: &str) {
 }
 
 /// Fake Pythons have no stacks.
-fn machine(fake: &FakeMachine) -> Machine {
+pub(crate) fn machine(fake: &FakeMachine) -> Machine {
     Machine::at(
         fake.proc_root(),
         fake.cgroup_root(),
@@ -53,7 +54,7 @@ fn machine(fake: &FakeMachine) -> Machine {
 }
 
 /// This machine, read as the collector reads it.
-fn local() -> Machine {
+pub(crate) fn local() -> Machine {
     local_in_place().with_memory_helper(memory_helper())
 }
 

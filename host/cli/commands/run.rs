@@ -138,6 +138,7 @@ fn watch(
     };
     let ending = wait(session, events, stop_grace, ask);
     if let Some(collector) = collector {
+        collector.watch().ended(session.now(), failure(ending));
         let ends = collector.ends.clone();
         conclude(collector.finish(Request::TaskEnded), session);
         let is_to_end = session.loaded.settings.run.leftovers == LeftoversChoice::End;
@@ -146,6 +147,15 @@ fn watch(
         ui::say(&ends.words(ending).join("\n"));
     }
     ending
+}
+
+/// Returns how a task failed, in words; nothing where it did not, or nobody knows.
+fn failure(ending: Ending) -> Option<String> {
+    match ending {
+        Ending::Exited(0) | Ending::Unknown => None,
+        Ending::Exited(status) => Some(format!("exit status {status}")),
+        Ending::Killed { signal, .. } => Some(format!("signal {signal}")),
+    }
 }
 
 /// Passes signals and the deadline on as requests until the task has ended.

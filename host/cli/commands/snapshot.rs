@@ -90,6 +90,7 @@ pub(crate) fn run(args: &SnapshotArgs, world: &World) -> anyhow::Result<Outcome>
             sinks: Sinks::default(), // of what is watched, not of what is asked for once
             writer,
             task,
+            watch: None,
             clock: world.clock,
             ends: None,
         };

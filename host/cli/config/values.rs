@@ -4,8 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::de::{Deserialize, Deserializer, Visitor};
-use serde::{Serialize, Serializer};
+use serde::de::Visitor;
 
 const SPAN_FORM: &str =
     "a duration above zero and up to 30 days, such as \"120s\", \"2m\" or \"500ms\"";
@@ -237,9 +236,9 @@ impl fmt::Display for Pattern {
 }
 
 /// Parses a string value by `FromStr`; anything but a string is refused with `form`.
-struct Text<T> {
-    form: &'static str,
-    value: std::marker::PhantomData<T>,
+pub(super) struct Text<T> {
+    pub(super) form: &'static str,
+    pub(super) value: std::marker::PhantomData<T>,
 }
 
 impl<T: FromStr<Err = String>> Visitor<'_> for Text<T> {
@@ -256,8 +255,8 @@ impl<T: FromStr<Err = String>> Visitor<'_> for Text<T> {
 
 macro_rules! text_value {
     ($type:ty, $form:expr) => {
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 deserializer.deserialize_str(Text {
                     form: $form,
                     value: std::marker::PhantomData,
@@ -265,13 +264,15 @@ macro_rules! text_value {
             }
         }
 
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
             }
         }
     };
 }
+
+pub(super) use text_value;
 
 text_value!(Span, SPAN_FORM);
 text_value!(Age, AGE_FORM);

@@ -1,13 +1,11 @@
 //! The stages of a task, as several threads share them, and as a status shows them.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
-
 use monitor::{Moment, Stage, StageTotal, StageTrouble, Stages};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::clock::Clock;
+use crate::sampling::Watch;
 
 /// So many stages and totals are part of a status.
 const SHOWN: usize = 20;
@@ -31,31 +29,26 @@ pub(crate) struct StageStatus {
 /// The stages of a task, which the loop that samples shares.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedStages {
-    begun: Instant,
     clock: Clock,
-    stages: Arc<Mutex<Stages>>,
+    watch: Watch,
 }
 
 impl SharedStages {
-    /// Begins without stages; `begun` is when the collector did.
-    pub(crate) fn new(begun: Instant, clock: Clock) -> Self {
-        Self {
-            begun,
-            clock,
-            stages: Arc::default(),
-        }
+    /// Returns those of the monitor of `watch`.
+    pub(crate) fn new(watch: Watch, clock: Clock) -> Self {
+        Self { clock, watch }
     }
 
     /// Returns what `work` does with the stages, which nobody else has meanwhile.
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Stages) -> T) -> T {
-        work(&mut self.stages.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.watch.monitor().stages)
     }
 
     /// Returns the present.
     pub(super) fn moment(&self) -> Moment {
         Moment {
             at: self.clock.now(),
-            elapsed_seconds: self.begun.elapsed().as_secs_f64(),
+            elapsed_seconds: self.watch.elapsed().as_secs_f64(),
         }
     }
 

@@ -42,9 +42,17 @@ pub(crate) fn bytes(count: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// Returns clock ticks as a time such as `4.2s`, `3m12s` or `5h02m`.
+/// Returns clock ticks as [`duration`] does.
 pub(crate) fn ticks(ticks: u64, ticks_per_second: u64) -> String {
-    let tenths = ticks.saturating_mul(10) / ticks_per_second.max(1);
+    tenths(ticks.saturating_mul(10) / ticks_per_second.max(1))
+}
+
+/// Returns a time such as `4.2s`, `3m12s` or `5h02m`.
+pub(crate) fn duration(duration: std::time::Duration) -> String {
+    tenths(u64::try_from(duration.as_millis() / 100).unwrap_or(u64::MAX))
+}
+
+fn tenths(tenths: u64) -> String {
     let seconds = tenths / 10;
     match seconds {
         0..60 => format!("{seconds}.{}s", tenths % 10),

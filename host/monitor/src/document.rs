@@ -7,6 +7,8 @@ use crate::{Report, Stage, Statistics};
 
 /// The name under which our types keep what the document has beside the other fields.
 const STATISTICS: &str = "statistics";
+/// The lists of what has statistics too.
+const STAGES: [&str; 2] = ["stage_totals", "stages"];
 
 /// Why a text is no report.
 #[derive(Debug)]
@@ -25,8 +27,7 @@ impl Report {
     pub fn document(&self) -> Value {
         let mut document = serde_json::to_value(self).expect("a report is plain data");
         raise(&mut document);
-        let stages = document.get_mut("stages").and_then(Value::as_array_mut);
-        stages.into_iter().flatten().for_each(raise);
+        with_statistics(&mut document).for_each(raise);
         document
     }
 
@@ -39,11 +40,8 @@ impl Report {
             }
             Ok(())
         };
-        let stages = document.get_mut("stages").and_then(Value::as_array_mut);
-        stages
-            .into_iter()
-            .flatten()
-            .try_for_each(lower)
+        let lowered = with_statistics(&mut document).try_for_each(lower);
+        lowered
             .and_then(|()| lower(&mut document))
             .and_then(|()| Self::deserialize(document))
             .map_err(DocumentError)
@@ -57,6 +55,13 @@ impl Stage {
         raise(&mut document);
         document
     }
+}
+
+/// Returns the stages of a document and their totals, which have statistics as the report has.
+fn with_statistics(document: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let lists = document.as_object_mut().into_iter().flatten();
+    let lists = lists.filter(|(name, _)| STAGES.contains(&name.as_str()));
+    lists.filter_map(|(_, list)| list.as_array_mut()).flatten()
 }
 
 /// Puts the fields of the statistics beside the others.

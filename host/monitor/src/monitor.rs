@@ -135,6 +135,11 @@ impl Monitor {
         self.end = Some((at, error));
     }
 
+    /// Whether the end is known.
+    pub fn has_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
     /// Returns the newest sample, with its processes.
     pub fn newest(&self) -> Option<&Sample> {
         self.before.as_ref()
@@ -183,6 +188,7 @@ impl Monitor {
             sampling_errors: self.sampling.clone(),
             sampling_seconds: self.seconds,
             schema_version: REPORT_VERSION.to_owned(),
+            stage_totals: self.stages.totals(),
             stages: self.stages.records(elapsed_seconds),
             started_at: about.started_at,
             statistics: self.statistics.clone(),

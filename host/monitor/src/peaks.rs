@@ -52,73 +52,73 @@ pub(crate) fn raise(
     before: Option<&Sample>,
     ticks: u64,
 ) {
-    let seconds = before.map(|before| sample.elapsed_seconds - before.elapsed_seconds);
-    let cpu = |it: &ProcessSample| percent(seconds_of(cpu_ticks(it, before?)?, ticks), seconds?);
+    let mut raise = |name: &str, value: Option<u64>, is_partial, part: Part<u64>| {
+        let part = |it: &ProcessSample| part(it).map(float);
+        raise_one(
+            peaks,
+            (name, value.map(float), is_partial),
+            reading,
+            sample,
+            &part,
+        );
+    };
     let no_parts = |_: &ProcessSample| None;
-    let bytes = |value: Option<u64>| value.map(float);
     let cgroup = reading.cgroup.as_ref().and_then(|it| it.usage_bytes);
     let (rss, pss) = (!reading.rss_complete, !reading.pss_complete);
-    let cpu_is_partial = reading.cpu_processes < reading.process_count;
-    let mut raise =
-        |name: &str, value, is_partial, part: &dyn Fn(&ProcessSample) -> Option<f64>| {
-            let Some(value) = value else { return };
-            if peaks.get(name).is_some_and(|peak| value <= peak.value) {
-                return;
-            }
-            let peak = Peak {
-                at: reading.at,
-                elapsed_seconds: reading.elapsed_seconds,
-                holders: holders(sample, part),
-                is_partial,
-                stage: reading.stage.clone(),
-                value,
-            };
-            peaks.insert(name.to_owned(), peak);
-        };
-    raise("cgroup_memory_bytes", bytes(cgroup), false, &no_parts);
-    raise("cpu_percent", reading.cpu_percent, cpu_is_partial, &cpu);
-    raise(
-        "gpu_memory_bytes",
-        bytes(gpu_memory(reading)),
-        false,
-        &no_parts,
-    );
+    raise("cgroup_memory_bytes", cgroup, false, &no_parts);
+    raise("gpu_memory_bytes", gpu_memory(reading), false, &no_parts);
     raise(
         "process_count",
-        bytes(Some(reading.process_count)),
+        Some(reading.process_count),
         false,
         &no_parts,
     );
-    raise(
-        "thread_count",
-        bytes(Some(reading.thread_count)),
-        false,
-        &|it| bytes(Some(it.threads)),
-    );
-    raise(
-        "tree_pss_bytes",
-        bytes(reading.tree_pss_bytes),
-        pss,
-        &|it| bytes(it.pss_bytes),
-    );
-    raise(
-        "tree_rss_bytes",
-        bytes(reading.tree_rss_bytes),
-        rss,
-        &|it| bytes(it.rss_bytes),
-    );
-    raise(
-        "tree_swap_bytes",
-        bytes(reading.tree_swap_bytes),
-        rss,
-        &|it| bytes(it.swap_bytes),
-    );
-    raise(
-        "tree_uss_bytes",
-        bytes(reading.tree_uss_bytes),
-        pss,
-        &|it| bytes(it.uss_bytes),
-    );
+    raise("thread_count", Some(reading.thread_count), false, &|it| {
+        Some(it.threads)
+    });
+    raise("tree_pss_bytes", reading.tree_pss_bytes, pss, &|it| {
+        it.pss_bytes
+    });
+    raise("tree_rss_bytes", reading.tree_rss_bytes, rss, &|it| {
+        it.rss_bytes
+    });
+    raise("tree_swap_bytes", reading.tree_swap_bytes, rss, &|it| {
+        it.swap_bytes
+    });
+    raise("tree_uss_bytes", reading.tree_uss_bytes, pss, &|it| {
+        it.uss_bytes
+    });
+    let seconds = before.map(|before| sample.elapsed_seconds - before.elapsed_seconds);
+    let cpu = |it: &ProcessSample| percent(seconds_of(cpu_ticks(it, before?)?, ticks), seconds?);
+    let is_partial = reading.cpu_processes < reading.process_count;
+    let of_cpu = ("cpu_percent", reading.cpu_percent, is_partial);
+    raise_one(peaks, of_cpu, reading, sample, &cpu);
+}
+
+/// The part that a process has of a measure.
+type Part<'a, T> = &'a dyn Fn(&ProcessSample) -> Option<T>;
+
+/// Raises the peak of a measure, which is given by its name, its value, and whether a process is missing in it.
+fn raise_one(
+    peaks: &mut Peaks,
+    (name, value, is_partial): (&str, Option<f64>, bool),
+    reading: &Reading,
+    sample: &Sample,
+    part: Part<f64>,
+) {
+    let Some(value) = value else { return };
+    if peaks.get(name).is_some_and(|peak| value <= peak.value) {
+        return;
+    }
+    let peak = Peak {
+        at: reading.at,
+        elapsed_seconds: reading.elapsed_seconds,
+        holders: holders(sample, part),
+        is_partial,
+        stage: reading.stage.clone(),
+        value,
+    };
+    peaks.insert(name.to_owned(), peak);
 }
 
 fn holders(sample: &Sample, part: &dyn Fn(&ProcessSample) -> Option<f64>) -> Vec<Holder> {

@@ -74,19 +74,25 @@ pub struct Usage {
     /// CPU time, seconds.
     pub cpu_seconds: f64,
     /// Switches of main threads that they did not ask for.
-    pub involuntary_switches: u64,
+    #[serde(default)]
+    pub involuntary_switches: Option<u64>,
     /// Faults that waited for a disk.
-    pub major_faults: u64,
+    #[serde(default)]
+    pub major_faults: Option<u64>,
     /// Faults that waited for no disk.
-    pub minor_faults: u64,
+    #[serde(default)]
+    pub minor_faults: Option<u64>,
     /// Bytes read from storage.
-    pub read_bytes: u64,
+    #[serde(default)]
+    pub read_bytes: Option<u64>,
     /// Between the two samples, seconds by the monotonic clock.
     pub seconds: f64,
     /// Switches of main threads that they asked for.
-    pub voluntary_switches: u64,
+    #[serde(default)]
+    pub voluntary_switches: Option<u64>,
     /// Bytes written to storage.
-    pub written_bytes: u64,
+    #[serde(default)]
+    pub written_bytes: Option<u64>,
 }
 
 impl Reading {
@@ -195,10 +201,11 @@ fn used(sample: &Sample, before: &Sample, ticks: u64) -> Usage {
                 None => Some(now),
             }
         };
-        sample.sum(of_process).1.unwrap_or(0)
+        sample.sum(of_process).1
     };
+    let cpu = more(|it| Some(it.utime_ticks + it.stime_ticks));
     Usage {
-        cpu_seconds: seconds_of(more(|it| Some(it.utime_ticks + it.stime_ticks)), ticks),
+        cpu_seconds: seconds_of(cpu.unwrap_or(0), ticks),
         involuntary_switches: more(|it| it.involuntary_switches),
         major_faults: more(|it| it.major_faults),
         minor_faults: more(|it| it.minor_faults),
@@ -207,4 +214,9 @@ fn used(sample: &Sample, before: &Sample, ticks: u64) -> Usage {
         voluntary_switches: more(|it| it.voluntary_switches),
         written_bytes: more(|it| it.written_bytes),
     }
+}
+
+/// Returns the sum of what is known.
+pub(crate) fn known_sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    a.into_iter().chain(b).reduce(u64::saturating_add)
 }

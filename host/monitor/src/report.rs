@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::{Gap, ProcessId, Task, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{Peak, Reading, Stage, Statistics};
+use crate::{Peak, Reading, Stage, StageTotal, Statistics};
 
 /// The `schema_version` of reports that we write.
 pub const REPORT_VERSION: &str = "1.0";
@@ -88,7 +88,10 @@ pub struct Report {
     pub sampling_seconds: f64,
     /// [`REPORT_VERSION`].
     pub schema_version: String,
-    /// The stages, in the order in which they began.
+    /// What all stages of each path that have ended come to, the longest first.
+    #[serde(default)]
+    pub stage_totals: Vec<StageTotal>,
+    /// The stages that are open and the newest that have ended, in the order in which they began.
     #[serde(default)]
     pub stages: Vec<Stage>,
     /// When watching began.

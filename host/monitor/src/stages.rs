@@ -235,6 +235,11 @@ impl Stages {
         (self.open.len(), self.ended_count)
     }
 
+    /// Returns the stage that ended last.
+    pub fn newest_ended(&self) -> Option<&Stage> {
+        self.ended.back()
+    }
+
     /// Returns the names of the open stages as a reading names them: the paths of the innermost, the newest first.
     pub fn label(&self) -> String {
         let is_parent = |id: &u64| self.open.values().any(|it| it.stage.parent_id == Some(*id));

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::reading::known_sum;
 use crate::{Reading, Usage};
 
 /// Readings of the whole run, or of one stage, folded. A peak is null until there was a value. Peaks of stages that overlap are
@@ -135,17 +136,13 @@ impl Usage {
     pub(crate) fn plus(self, more: Self) -> Self {
         Self {
             cpu_seconds: self.cpu_seconds + more.cpu_seconds,
-            involuntary_switches: self
-                .involuntary_switches
-                .saturating_add(more.involuntary_switches),
-            major_faults: self.major_faults.saturating_add(more.major_faults),
-            minor_faults: self.minor_faults.saturating_add(more.minor_faults),
-            read_bytes: self.read_bytes.saturating_add(more.read_bytes),
+            involuntary_switches: known_sum(self.involuntary_switches, more.involuntary_switches),
+            major_faults: known_sum(self.major_faults, more.major_faults),
+            minor_faults: known_sum(self.minor_faults, more.minor_faults),
+            read_bytes: known_sum(self.read_bytes, more.read_bytes),
             seconds: self.seconds + more.seconds,
-            voluntary_switches: self
-                .voluntary_switches
-                .saturating_add(more.voluntary_switches),
-            written_bytes: self.written_bytes.saturating_add(more.written_bytes),
+            voluntary_switches: known_sum(self.voluntary_switches, more.voluntary_switches),
+            written_bytes: known_sum(self.written_bytes, more.written_bytes),
         }
     }
 }

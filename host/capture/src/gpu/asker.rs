@@ -70,6 +70,12 @@ impl Asker {
         }
     }
 
+    /// Whether the driver has answered all that it was asked.
+    pub(super) fn is_well(&self) -> bool {
+        let is_silent = self.asked.is_some() || self.silent_since.is_some();
+        !is_silent && self.crashed.is_none() && self.abandoned.is_none()
+    }
+
     /// Asks for all there is to know; `now` is when. Waits no longer than the patience says.
     pub(super) fn look(&mut self, now: Timestamp) -> GpuLook {
         if let Some(helper) = &self.abandoned {

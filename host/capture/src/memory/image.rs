@@ -47,20 +47,12 @@ pub(super) fn read(
         return;
     };
     let directory = directory.as_fd();
-    let stat = service.reader.read_record(directory, "stat");
-    let stat = stat.ok().and_then(stat::parse);
-    let Some(stat) = stat.filter(|stat| stat.start_time_ticks == job.id.start_time_ticks) else {
+    let Some((target, start_stack)) = Target::of(service, directory, job, names) else {
         return;
     };
-    let kind = Kind::of(&mut service.reader, directory, &stat);
-    let target = Target {
-        directory,
-        kind,
-        names,
-    };
+    let kind = target.kind;
     let exe = read_link(directory, &kind.path("exe"));
     let exe_name = exe.as_ref().ok().cloned();
-    let start_stack = stat.start_stack;
     sink.say(Piece::Exe {
         exe: exe.map_err(Into::into),
         start_stack,
@@ -90,13 +82,52 @@ pub(super) fn read(
         sink.say(target.evidence(service, is_named));
     }
     if *rollup {
-        sink.flush();
-        let rollup = target.content(service, "smaps_rollup", ROLLUP_LIMIT);
-        sink.say(Piece::Rollup(rollup));
+        target.rollup(service, sink);
     }
 }
 
-impl Target<'_> {
+/// Reads the share of memory of the process of `job`.
+pub(super) fn read_rollup(
+    service: &mut Service,
+    directory: &OwnedFd,
+    job: &Job,
+    sink: &mut Sink<'_>,
+) {
+    let target = Target::of(service, directory.as_fd(), job, &[]);
+    if let Some((target, _)) = target
+        && !matches!(target.kind, Kind::Zombie | Kind::KernelThread)
+    {
+        target.rollup(service, sink);
+    }
+}
+
+impl<'a> Target<'a> {
+    /// Returns the process of `job` with the bottom of its stack; nothing where it has become another.
+    fn of(
+        service: &mut Service,
+        directory: BorrowedFd<'a>,
+        job: &Job,
+        names: &'a [String],
+    ) -> Option<(Self, u64)> {
+        let content = service.reader.read_record(directory, "stat").ok()?;
+        let stat = stat::parse(content)?;
+        if stat.start_time_ticks != job.id.start_time_ticks {
+            return None;
+        }
+        let target = Self {
+            directory,
+            kind: Kind::of(&mut service.reader, directory, &stat),
+            names,
+        };
+        Some((target, stat.start_stack))
+    }
+
+    fn rollup(&self, service: &mut Service, sink: &mut Sink<'_>) {
+        sink.flush();
+        let rollup = self.content(service, "smaps_rollup", ROLLUP_LIMIT);
+        sink.say(Piece::Rollup(rollup));
+    }
+
     fn content(
         &self,
         service: &mut Service,

@@ -82,6 +82,7 @@ impl Service {
             if let Ok(directory) = open_process(proc, job.id.pid) {
                 match &job.task {
                     Task::Image { .. } => image::read(self, &directory, job, names, sink),
+                    Task::Rollup => image::read_rollup(self, &directory, job, sink),
                     Task::Connections { .. } => {
                         connections::read(self, &directory, job, maps_until, sink);
                     }

@@ -19,7 +19,7 @@ use crate::ipc::{Argument, ArgumentKind, ArgumentRequest, Mapping, Words};
 use crate::sight::Generation;
 
 /// The version of this protocol.
-pub(super) const PROTOCOL: u32 = 3;
+pub(super) const PROTOCOL: u32 = 4;
 
 /// Processes to read; `J` is a list of jobs, borrowed where it is sent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,6 +62,8 @@ pub(crate) enum Task {
         /// Addresses of futexes.
         words: Vec<u64>,
     },
+    /// Its share of memory and nothing else.
+    Rollup,
 }
 
 /// One thing that was read, or that could not be.

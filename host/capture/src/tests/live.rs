@@ -13,10 +13,10 @@ use super::{gaps_of, local, local_in_place, look, look_at, pids, process};
 use crate::{Scope, discover};
 
 /// A child that is killed and waited for with the value.
-pub(super) struct Started(Child);
+pub(crate) struct Started(Child);
 
 impl Started {
-    pub(super) fn new(command: &mut Command) -> Self {
+    pub(crate) fn new(command: &mut Command) -> Self {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::null());
         Self(command.spawn().unwrap())
     }
@@ -26,17 +26,17 @@ impl Started {
     }
 
     /// Runs `code`, after which the interpreter waits.
-    pub(super) fn python(code: &str) -> Self {
+    pub(crate) fn python(code: &str) -> Self {
         let code = format!("import sys, threading, ctypes\n{code}\nsys.stdin.read()");
         Self::new(Command::new(&newest_python().path).args(["-c", &code]))
     }
 
-    pub(super) fn pid(&self) -> i32 {
+    pub(crate) fn pid(&self) -> i32 {
         i32::try_from(self.0.id()).unwrap()
     }
 
     /// Writes to its standard input.
-    pub(super) fn write(&mut self, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
         self.0.stdin.as_mut().unwrap().write_all(bytes).unwrap();
     }
 

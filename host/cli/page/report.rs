@@ -1,0 +1,534 @@
+//! A report as a page for a terminal.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use model::{Gap, Limit};
+use monitor::{NO_STAGE, Peak, Point, Reading, Report, Stage, Statistics};
+
+use super::table::{self, align};
+use super::text::cut;
+use super::{bold, code_words, count, red, safe, yellow};
+use crate::ui::Ui;
+
+/// Processes that are named with a peak.
+const MOST_HOLDERS: usize = 2;
+/// Stages and gaps that are shown.
+const MOST_STAGES: usize = 40;
+const MOST_GAPS: usize = 8;
+/// A gap in the samples is worth a word when it is so many intervals long.
+const LONG_GAP: f64 = 3.0;
+/// Marks of a curve, from nothing to the highest value.
+const MARKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Returns the page of `report`, with the curves of its samples.
+pub(crate) fn report(report: &Report, curve: &[Point], other_nodes: &[String], ui: Ui) -> String {
+    let mut page = heading(report, other_nodes, ui);
+    page.push('\n');
+    page.push_str(&peaks(report));
+    page.push_str(&curves(curve, ui));
+    page.push_str(&used(report));
+    page.push_str(&stages(report, ui));
+    page.push_str(&notes(report, ui));
+    page
+}
+
+fn heading(report: &Report, other_nodes: &[String], ui: Ui) -> String {
+    let task = &report.task;
+    let state = match (&report.error, report.running) {
+        (_, true) => "running".to_owned(),
+        (Some(error), false) => red(&format!("failed: {}", safe(error)), ui.color),
+        (None, false) => "finished".to_owned(),
+    };
+    let title = format!(
+        "{} · attempt {} · node {}",
+        safe(&task.pathspec.to_string()),
+        task.attempt,
+        safe(&task.node)
+    );
+    let mut page = format!("{} · {state}\n", bold(&title, ui.color));
+    let end = match report.ended_at {
+        Some(at) => format!("to {}", at.human()),
+        None => format!("still watched at {}", report.updated_at.human()),
+    };
+    _ = writeln!(
+        page,
+        "watched for {} from {} {end} UTC · main process {} · {}",
+        span(report.wall_seconds),
+        report.started_at.human(),
+        report.pid,
+        safe(&report.platform)
+    );
+    if !other_nodes.is_empty() {
+        let nodes: Vec<String> = other_nodes.iter().map(|node| safe(node)).collect();
+        _ = writeln!(
+            page,
+            "other nodes of this attempt: {}; --node shows one",
+            nodes.join(", ")
+        );
+    }
+    page
+}
+
+/// The measures, each with its latest value and its peak.
+fn peaks(report: &Report) -> String {
+    let head = ["", "LATEST", "PEAK", "AT", "STAGE", "MADE BY"].map(str::to_owned);
+    let mut rows = vec![head];
+    let latest = report.latest_sample.as_ref();
+    let bytes = |of: fn(&Reading) -> Option<u64>| latest.and_then(of).map(table::bytes);
+    let plain = |of: fn(&Reading) -> u64| latest.map(|it| of(it).to_string());
+    let now = [
+        (
+            "RSS, sum of all",
+            "tree_rss_bytes",
+            bytes(|it| it.tree_rss_bytes),
+        ),
+        (
+            "PSS, sum of all",
+            "tree_pss_bytes",
+            bytes(|it| it.tree_pss_bytes),
+        ),
+        (
+            "USS, sum of all",
+            "tree_uss_bytes",
+            bytes(|it| it.tree_uss_bytes),
+        ),
+        (
+            "swapped out",
+            "tree_swap_bytes",
+            bytes(|it| it.tree_swap_bytes),
+        ),
+        (
+            "cgroup memory",
+            "cgroup_memory_bytes",
+            bytes(|it| it.cgroup.as_ref()?.usage_bytes),
+        ),
+        ("GPU memory", "gpu_memory_bytes", None),
+        (
+            "CPU",
+            "cpu_percent",
+            latest
+                .and_then(|it| it.cpu_percent)
+                .map(|it| format!("{it:.0} %")),
+        ),
+        ("processes", "process_count", plain(|it| it.process_count)),
+        ("threads", "thread_count", plain(|it| it.thread_count)),
+    ];
+    for (words, name, now) in now {
+        let Some(peak) = report
+            .peaks
+            .get(name)
+            .filter(|peak| peak.value > 0.0 || now.is_some())
+        else {
+            continue;
+        };
+        if name == "tree_swap_bytes" && peak.value == 0.0 {
+            continue;
+        }
+        let mark = if peak.is_partial { " or more" } else { "" };
+        rows.push([
+            words.to_owned(),
+            now.unwrap_or_else(|| "-".to_owned()),
+            value(name, peak.value) + mark,
+            span(peak.elapsed_seconds),
+            safe(&peak.stage),
+            made_by(name, peak, latest),
+        ]);
+    }
+    let has_stages = rows[1..].iter().any(|row| row[4] != NO_STAGE);
+    let mut page = if has_stages {
+        align(&rows)
+    } else {
+        let without =
+            |[words, now, peak, at, _, made_by]: [String; 6]| [words, now, peak, at, made_by];
+        align(&rows.into_iter().map(without).collect::<Vec<_>>())
+    };
+    if report.peaks.is_empty() {
+        "no sample yet\n".clone_into(&mut page);
+    }
+    if let Some(words) = latest.and_then(limit) {
+        page.push_str(&words);
+        page.push('\n');
+    }
+    page
+}
+
+fn limit(reading: &Reading) -> Option<String> {
+    let cgroup = reading.cgroup.as_ref()?;
+    let Limit::At(limit) = cgroup.limit_bytes else {
+        return None;
+    };
+    let path = cgroup.limit_path.as_ref().map_or_else(
+        || "a cgroup that is not visible here".to_owned(),
+        |path| safe(path),
+    );
+    let used = cgroup.limit_usage_bytes.map_or_else(String::new, |usage| {
+        let percent = u128::from(usage) * 100 / u128::from(limit.max(1));
+        format!(", of which {} are used ({percent} %)", table::bytes(usage))
+    });
+    let kills = match cgroup.oom_kills {
+        Some(kills @ 1..) => format!(
+            "; {} for it",
+            count(kills, "process was killed", "processes were killed")
+        ),
+        _ => String::new(),
+    };
+    Some(format!(
+        "memory limit {}{used}, set by {path}{kills}",
+        table::bytes(limit)
+    ))
+}
+
+/// Who made a peak: of the cgroup, which may hold others than the task, its path.
+fn made_by(name: &str, peak: &Peak, latest: Option<&Reading>) -> String {
+    if name == "cgroup_memory_bytes" {
+        let path = latest.and_then(|it| it.cgroup.as_ref()?.path.as_deref());
+        return path.map_or_else(String::new, |path| {
+            format!("all in {}, page cache too", safe(path))
+        });
+    }
+    let shown = peak.holders.iter().take(MOST_HOLDERS);
+    let words = shown.map(|it| {
+        format!(
+            "{} {} ({})",
+            safe(&it.name),
+            it.identity.pid,
+            value(name, it.value)
+        )
+    });
+    let words: Vec<String> = words.collect();
+    words.join(", ")
+}
+
+/// A number in the unit that the name of its measure ends with.
+fn value(name: &str, value: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a peak is neither negative nor 2^64"
+    )]
+    let whole = value as u64;
+    if name.ends_with("_bytes") {
+        table::bytes(whole)
+    } else if name.ends_with("_percent") {
+        format!("{value:.0} %")
+    } else {
+        whole.to_string()
+    }
+}
+
+fn curves(curve: &[Point], ui: Ui) -> String {
+    if curve.len() < 2 {
+        return String::new();
+    }
+    let float = |value: u64| {
+        #[expect(clippy::cast_precision_loss, reason = "eight marks are shown")]
+        let value = value as f64;
+        value
+    };
+    let of = |get: &dyn Fn(&Point) -> Option<f64>| curve.iter().map(get).collect::<Vec<_>>();
+    let rss = of(&|it| it.tree_rss_bytes.map(float));
+    let cgroup = of(&|it| it.cgroup_memory_bytes.map(float));
+    let cpu = of(&|it| it.cpu_percent);
+    let processes = of(&|it| Some(float(it.process_count)));
+    let mut page = String::from("\n");
+    let lines = [
+        ("RSS", rss, "tree_rss_bytes"),
+        ("cgroup", cgroup, "cgroup_memory_bytes"),
+        ("CPU", cpu, "cpu_percent"),
+        ("processes", processes, "process_count"),
+    ];
+    for (words, values, name) in lines {
+        let highest = values.iter().flatten().copied().fold(0.0, f64::max);
+        if highest > 0.0 {
+            let marks = marks(&values, highest, ui.width.saturating_sub(30));
+            _ = writeln!(page, "{words:<9}  {marks}  {}", value(name, highest));
+        }
+    }
+    let first = curve[0].elapsed_seconds;
+    let last = curve[curve.len() - 1].elapsed_seconds;
+    _ = writeln!(
+        page,
+        "{:<9}  from {} to {}, highest values on the right",
+        "",
+        span(first),
+        span(last)
+    );
+    page
+}
+
+/// Returns a mark a value, blank where it is not known; the highest of neighbours where there are more than `width`.
+fn marks(values: &[Option<f64>], highest: f64, width: usize) -> String {
+    let each = values.len().div_ceil(width.max(1));
+    let mark = |some: &[Option<f64>]| {
+        let value = some.iter().flatten().copied().reduce(f64::max)?;
+        let steps = MARKS.iter().enumerate().rev();
+        let step = |at: usize| f64::from(u32::try_from(at).unwrap_or(0)) / 8.0 * highest;
+        let mut reached = steps.filter(|(at, _)| value > step(*at));
+        Some(reached.next().map_or(MARKS[0], |(_, mark)| *mark))
+    };
+    values
+        .chunks(each)
+        .map(|some| mark(some).unwrap_or(' '))
+        .collect()
+}
+
+fn used(report: &Report) -> String {
+    let Some(used) = report.statistics.used else {
+        return String::new();
+    };
+    let mut parts = vec![format!("CPU time {}", span(used.cpu_seconds))];
+    let bytes = |bytes: Option<u64>, word: &str| Some(format!("{word} {}", table::bytes(bytes?)));
+    parts.extend(bytes(used.read_bytes, "read"));
+    parts.extend(bytes(used.written_bytes, "written"));
+    let faults = |number| count(number, "major fault", "major faults");
+    parts.extend(used.major_faults.map(faults));
+    let switches = used.voluntary_switches.zip(used.involuntary_switches);
+    let switches = switches.map(|(asked, not)| asked.saturating_add(not));
+    let words = |number| {
+        count(
+            number,
+            "switch of a main thread",
+            "switches of main threads",
+        )
+    };
+    parts.extend(switches.map(words));
+    format!(
+        "\nused by the processes that were sampled: {}\n",
+        parts.join(" · ")
+    )
+}
+
+fn stages(report: &Report, ui: Ui) -> String {
+    if report.stages.is_empty() {
+        return String::new();
+    }
+    let head = [
+        "STAGE",
+        "TOOK",
+        "CPU",
+        "PEAK RSS",
+        "PROCESSES",
+        "SAMPLES",
+        "",
+    ]
+    .map(str::to_owned);
+    let mut rows = vec![head];
+    let shown = report.stages.len().saturating_sub(MOST_STAGES);
+    for stage in &report.stages[shown..] {
+        rows.push(stage_row(stage, &report.stages, ui));
+    }
+    let mut page = format!("\n{}", align(&rows));
+    if shown > 0 {
+        _ = writeln!(
+            page,
+            "{} before these; --json has all",
+            count(shown, "stage", "stages")
+        );
+    }
+    page
+}
+
+fn stage_row(stage: &Stage, stages: &[Stage], ui: Ui) -> [String; 7] {
+    let mut depth = 0;
+    let mut parent = stage.parent_id;
+    while let Some(id) = parent.filter(|_| depth < 20) {
+        depth += 1;
+        parent = stages
+            .iter()
+            .find(|it| it.id == id)
+            .and_then(|it| it.parent_id);
+    }
+    let Statistics {
+        peak_process_count,
+        peak_tree_rss_bytes,
+        samples,
+        used,
+        ..
+    } = &stage.statistics;
+    let dash = || "-".to_owned();
+    let end = match (&stage.error, stage.ended_at) {
+        (Some(error), _) => red(&safe(error), ui.color),
+        (None, None) => "open".to_owned(),
+        (None, Some(_)) => String::new(),
+    };
+    [
+        format!("{}{}", "  ".repeat(depth), cut(&safe(&stage.name), 40)),
+        span(stage.wall_seconds),
+        used.map_or_else(dash, |used| span(used.cpu_seconds)),
+        peak_tree_rss_bytes.map_or_else(dash, table::bytes),
+        peak_process_count.map_or_else(dash, |it| it.to_string()),
+        samples.to_string(),
+        end,
+    ]
+}
+
+/// How much of it can be believed, and what it is not.
+fn notes(report: &Report, ui: Ui) -> String {
+    let statistics = &report.statistics;
+    let mut page = format!(
+        "\n{}, one every {}, {:.1} ms each on average",
+        count(statistics.samples, "sample", "samples"),
+        span(report.sample_interval),
+        report.sampling_seconds * 1e3 / whole(report.sampling_attempts.max(1))
+    );
+    if report.wall_seconds > 0.0 {
+        let percent = report.sampling_cpu_seconds / report.wall_seconds * 100.0;
+        _ = write!(page, " ({percent:.2} % of a core)");
+    }
+    page.push('\n');
+    for words in doubts(report) {
+        _ = writeln!(page, "{}", yellow(&words, ui.color));
+    }
+    if report.peaks.contains_key("tree_rss_bytes") {
+        let pss = if report.detailed_memory {
+            "; PSS is not"
+        } else {
+            "; `[monitor] detailed-memory` adds PSS, which is not"
+        };
+        _ = writeln!(
+            page,
+            "the sum of RSS is an overcount: a page that n processes share counts n times{pss}"
+        );
+    }
+    for gap in report.gaps.iter().take(MOST_GAPS) {
+        _ = writeln!(page, "not seen: {}", gap_words(gap));
+    }
+    if report.gaps.len() > MOST_GAPS {
+        _ = writeln!(page, "and {} more", report.gaps.len() - MOST_GAPS);
+    }
+    page
+}
+
+fn doubts(report: &Report) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let partial = report.statistics.partial_rss_samples;
+    if partial > 0 {
+        doubts.push(format!(
+            "in {} the memory of a process could not be read",
+            count(partial, "sample", "samples")
+        ));
+    }
+    if let Some(gap) = report
+        .max_sample_gap_seconds
+        .filter(|&gap| gap > LONG_GAP * report.sample_interval)
+    {
+        doubts.push(format!(
+            "the longest time without a sample was {}; what was higher in it is not known",
+            span(gap)
+        ));
+    }
+    for (trouble, words) in [
+        (&report.sampling_errors, "sampling"),
+        (&report.output_errors, "keeping what was sampled"),
+    ] {
+        if let Some(error) = &trouble.last_error {
+            let times = count(trouble.count, "time", "times");
+            doubts.push(format!("{words} failed {times}, last: {}", safe(error)));
+        }
+    }
+    doubts
+}
+
+fn gap_words(gap: &Gap) -> String {
+    let of = gap
+        .process
+        .map_or_else(String::new, |id| format!(" of process {}", id.pid));
+    let detail = gap
+        .detail
+        .as_ref()
+        .map_or_else(String::new, |it| format!(": {}", safe(it)));
+    format!("{}{of} ({}){detail}", safe(&gap.what), code_words(gap.code))
+}
+
+fn span(seconds: f64) -> String {
+    table::duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "an average is shown to a tenth")]
+fn whole(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use monitor::{Curve, Monitor, Segment};
+
+    use super::*;
+    use crate::sampling::tests::{about, sample};
+
+    const UI: Ui = Ui {
+        color: false,
+        terminal: false,
+        width: 80,
+    };
+
+    #[test]
+    fn a_report_begins_with_what_matters_and_ends_with_what_is_not_known() {
+        let mut monitor = Monitor::new(about());
+        let samples: Vec<_> = (0..9_u32)
+            .map(|second| {
+                let mut sample = sample(f64::from(second));
+                let rss = u64::from(second.min(6) + 1) << 20;
+                sample.processes[0].rss_bytes = Some(rss);
+                sample.processes[0].utime_ticks = 50 * u64::from(second);
+                sample.duration_ms = 2.0;
+                sample
+            })
+            .collect();
+        for sample in &samples {
+            monitor.sample(sample.clone(), 0);
+        }
+        monitor.failed("no room".to_owned(), about().started_at);
+        monitor.end(
+            about().started_at.after(Duration::from_secs(9)),
+            Some("signal 9".to_owned()),
+        );
+        let mut curve = Curve::new(20);
+        curve.add(&Segment::of(&samples, about().task, 100).unwrap());
+        let report = monitor.report(about().started_at, 9.0);
+        let others = vec!["other".to_owned()];
+        let page = super::report(&report, &curve.finish(), &others, UI);
+        insta::assert_snapshot!(page, @"
+        train · attempt 0 · node node · failed: signal 9
+        watched for 9.0s from 2026-11-30 00:53:20 to 2026-11-30 00:53:29 UTC · main process 1 · Linux
+        other nodes of this attempt: other; --node shows one
+
+                         LATEST    PEAK              AT    MADE BY
+        RSS, sum of all  7.00 MiB  7.00 MiB or more  6.0s  python 1 (7.00 MiB)
+        CPU              50 %      50 %              1.0s  python 1 (50 %)
+        processes        2         2                 0.0s
+        threads          2         2                 0.0s  python 1 (1), python 2 (1)
+        memory limit 4.00 GiB, of which 1.00 GiB are used (25 %), set by a cgroup that is not visible here
+
+        RSS        ▂▃▄▅▆▇███  7.00 MiB
+        CPU         ████████  50 %
+        processes  █████████  2
+                   from 0.0s to 8.0s, highest values on the right
+
+        used by the processes that were sampled: CPU time 4.0s
+
+        9 samples, one every 1.0s, 1.8 ms each on average (0.00 % of a core)
+        in 9 samples the memory of a process could not be read
+        sampling failed 1 time, last: no room
+        the sum of RSS is an overcount: a page that n processes share counts n times; `[monitor] detailed-memory` adds PSS, which is not
+        ");
+    }
+
+    #[test]
+    fn a_run_without_a_sample_says_so() {
+        let monitor = Monitor::new(about());
+        let page = super::report(&monitor.report(about().started_at, 0.0), &[], &[], UI);
+        assert!(
+            page.contains("no sample yet") && page.contains("running"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn a_curve_is_blank_where_nothing_is_known() {
+        let values = [Some(0.0), None, Some(50.0), Some(100.0)];
+        assert_eq!(marks(&values, 100.0, 10), "▁ ▄█");
+        assert_eq!(marks(&values, 100.0, 2), "▁█");
+    }
+}
