@@ -108,7 +108,7 @@ fn headline(one: &Obituary, has_followers: bool) -> String {
 }
 
 /// `exited with 3`, `SIGKILL`
-fn ending_words(ending: Ending) -> String {
+pub(crate) fn ending_words(ending: Ending) -> String {
     match ending {
         Ending::Exited(code) => format!("exited with {code}"),
         Ending::Killed { signal, .. } => supervise::signal_name(signal),
