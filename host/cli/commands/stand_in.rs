@@ -30,12 +30,9 @@ pub(crate) struct StandInArgs {
 }
 
 pub(crate) fn run(args: &StandInArgs) -> Outcome {
-    let crash = Ending::Killed {
-        core_dumped: false,
-        signal: args.signal,
-    };
     warn!(
-        "taskscope crashed ({crash}): the task is no longer watched; it goes on, and its signals and exit status as ever."
+        "taskscope crashed ({}): the task is no longer watched; it goes on, and its signals and exit status as ever.",
+        supervise::signal_name(args.signal)
     );
     let manner = Manner {
         recipients: args.signals.recipients(),

@@ -15,6 +15,7 @@ use supervise::{Death, Deaths, Hold};
 use tracing::warn;
 
 use super::stages::SharedStages;
+use crate::ends::ending_words;
 
 /// So many owners are remembered, and so many of them held.
 const OWNERS: usize = 1024;
@@ -108,7 +109,7 @@ impl Owners {
     }
 
     fn end(&mut self, owner: Owner, ending: Ending) {
-        let outcome = (ending != Ending::Exited(0)).then(|| ending.to_string());
+        let outcome = (ending != Ending::Exited(0)).then(|| ending_words(ending));
         let now = self.stages.moment();
         self.stages
             .with(|stages| stages.process_ended(owner, outcome.as_deref(), now));
