@@ -143,7 +143,13 @@ fn a_report_says_what_a_run_came_to_while_it_runs_and_after() {
         output.stderr
     );
 
-    let report = report(&sandbox);
+    is_whole(&sandbox);
+}
+
+/// Checks the report of the run above, and its page.
+#[track_caller]
+fn is_whole(sandbox: &Sandbox) {
+    let report = report(sandbox);
     for field in SUMMARY {
         assert!(report.get(field).is_some(), "{field} is missing");
     }
