@@ -26,7 +26,7 @@ use tracing::warn;
 use crate::clock::Clock;
 use account::{Account, Told};
 
-pub(crate) use words::{ending_words, words};
+pub(crate) use words::words;
 
 /// So many processes are held at a time at most, and half of the descriptors that we may have.
 const MOST_HELD: u64 = 4096;

@@ -30,9 +30,12 @@ pub(crate) struct StandInArgs {
 }
 
 pub(crate) fn run(args: &StandInArgs) -> Outcome {
+    let crash = Ending::Killed {
+        core_dumped: false,
+        signal: args.signal,
+    };
     warn!(
-        "taskscope crashed ({}): the task is no longer watched; it goes on, and its signals and exit status as ever.",
-        supervise::signal_name(args.signal)
+        "taskscope crashed ({crash}): the task is no longer watched; it goes on, and its signals and exit status as ever."
     );
     let manner = Manner {
         recipients: args.signals.recipients(),

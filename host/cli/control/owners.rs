@@ -15,7 +15,6 @@ use supervise::{Death, Deaths, Hold};
 use tracing::warn;
 
 use super::stages::SharedStages;
-use crate::ends::ending_words;
 
 /// So many owners are remembered, and so many of them held.
 const OWNERS: usize = 1024;
@@ -109,7 +108,7 @@ impl Owners {
     }
 
     fn end(&mut self, owner: Owner, ending: Ending) {
-        let outcome = (ending != Ending::Exited(0)).then(|| ending_words(ending));
+        let outcome = (ending != Ending::Exited(0)).then(|| ending.to_string());
         let now = self.stages.moment();
         self.stages
             .with(|stages| stages.process_ended(owner, outcome.as_deref(), now));

@@ -29,7 +29,6 @@ pub use event::Event;
 pub use model::Ending;
 pub use recipients::{Member, Members, Recipients};
 pub use replace::replace_by;
-pub use signals::signal_name;
 pub use stand_in::stand_in;
 pub use start::{Manner, StartError, Started, TaskCommand, start};
 pub use watch_process::{WatchError, watch_process};

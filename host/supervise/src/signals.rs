@@ -48,12 +48,6 @@ pub(crate) fn number(signal: &siginfo) -> i32 {
     i32::try_from(signal.ssi_signo).expect("there are 64 signals")
 }
 
-/// The name of a signal, such as `SIGSEGV`; the number of one that has none.
-pub fn signal_name(signal: i32) -> String {
-    Signal::try_from(signal)
-        .map_or_else(|_| signal.to_string(), |signal| signal.as_str().to_owned())
-}
-
 /// Whether the task is to get this signal from us.
 pub(crate) fn is_for_task(signal: &siginfo, task: i32) -> bool {
     if signal.ssi_code <= 0 {
