@@ -1,6 +1,6 @@
 //! Who and where, in the words of a sentence.
 
-use model::Process;
+use model::{Ending, Process};
 
 use crate::case::{Case, Fate, main_thread, trace_of};
 use crate::python;
@@ -96,34 +96,17 @@ pub(crate) fn call(process: &Process) -> String {
 pub(crate) fn ended(case: &Case<'_>, actor: usize) -> String {
     let it = &case.actors[actor];
     match (it.process.proc.exit_signal, it.process.proc.exit_code) {
-        (Some(signal), _) => format!("was ended by {}", signal_name(signal)),
+        (Some(signal), _) => {
+            let ending = Ending::Killed {
+                core_dumped: false,
+                signal: i32::from(signal),
+            };
+            format!("was ended by {ending}")
+        }
         (None, Some(code)) => format!("ended with status {code}"),
         (None, None) if it.fate == Fate::Gone => "is gone".to_owned(),
         (None, None) => "has ended".to_owned(),
     }
-}
-
-/// The name of a signal (signal(7)).
-pub(crate) fn signal_name(signal: u8) -> String {
-    let name = match signal {
-        1 => "SIGHUP",
-        2 => "SIGINT",
-        3 => "SIGQUIT",
-        4 => "SIGILL",
-        6 => "SIGABRT",
-        7 => "SIGBUS",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        11 => "SIGSEGV",
-        13 => "SIGPIPE",
-        14 => "SIGALRM",
-        15 => "SIGTERM",
-        24 => "SIGXCPU",
-        25 => "SIGXFSZ",
-        31 => "SIGSYS",
-        _ => return format!("signal {signal}"),
-    };
-    name.to_owned()
 }
 
 /// Text of other people's processes without control characters.
