@@ -2,7 +2,7 @@
 
 Copy this file beside your code. Python 3.6 and later, standard library only. Safe in threads, asyncio tasks (Python 3.7) and
 after a fork. It never waits for anybody, and does nothing where no collector listens."""
-import collections, contextlib, functools, itertools, os, socket, threading, time
+import atexit, collections, contextlib, functools, itertools, os, socket, threading, time
 try:
     from contextvars import ContextVar
 except ImportError:  # Python 3.6: a value for each thread is the best there is
@@ -11,7 +11,6 @@ except ImportError:  # Python 3.6: a value for each thread is the best there is
         def get(self): return self.value
         def set(self, value): before, self.value = self.value, value; return before
         reset = set
-
 _ids, _skipped = itertools.count(1), [0]
 _inside = ContextVar("taskscope_stage", default=os.environ.get("TASKSCOPE_STAGE", ""))
 _late = collections.deque(maxlen=1000)  # ends that found no room in the socket, for the next stage to send
@@ -22,6 +21,7 @@ try:
     _socket.connect(os.environ["TASKSCOPE_SOCKET"])
 except (OSError, KeyError):
     _socket = None
+atexit.register(lambda: _late and _send(_late.popleft()))
 @functools.lru_cache(maxsize=1024)
 def _clean(name):
     return " ".join(str(name).split()).encode("utf-8", "replace")[:200].decode("utf-8", "ignore").strip() or "?"

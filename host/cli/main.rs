@@ -2,6 +2,7 @@
 
 mod args;
 mod clock;
+mod clocks;
 mod collect;
 mod commands;
 mod config;

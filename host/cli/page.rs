@@ -42,6 +42,8 @@ pub(crate) struct Heading<'a> {
     pub(crate) position: Option<(usize, usize)>,
     /// Other nodes of the same attempt.
     pub(crate) other_nodes: Vec<String>,
+    /// What is known of their clocks, in words.
+    pub(crate) clocks: Vec<(String, String)>,
 }
 
 /// Returns the page of a whole snapshot.
@@ -149,6 +151,9 @@ fn title(page: &mut String, snapshot: &Snapshot, heading: &Heading<'_>, ui: Ui) 
             .collect::<Vec<_>>()
             .join(", ");
         _ = writeln!(page, "other nodes (--node): {others}");
+        for (node, words) in &heading.clocks {
+            _ = writeln!(page, "  {}: {words}", text::safe(node));
+        }
     }
 }
 

@@ -221,6 +221,19 @@ pub(crate) async fn tasks(
     }
 }
 
+/// How many names a line of words has at most.
+const FEW: usize = 8;
+
+/// Returns the names, or the first few of many, for a line of words.
+pub(crate) fn few(names: &[String]) -> String {
+    let more = names.len().saturating_sub(FEW);
+    let named = names[..names.len() - more].join(", ");
+    match more {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
 fn pick_node(nodes: &[String], wanted: Option<&str>, task: &TaskPath) -> anyhow::Result<String> {
     match wanted {
         None => nodes

@@ -11,12 +11,16 @@ use crate::ledger::Ledger;
 use crate::schedule::Schedule;
 use crate::ui;
 
+/// How often to look; none: as the settings say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Interval(Option<Duration>);
+
 /// The latest wish of each kind counts.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
     /// A snapshot, and why.
     pub(crate) next: Option<Trigger>,
-    interval: Option<Option<Duration>>,
+    interval: Option<Interval>,
     pause: Option<bool>,
 }
 
@@ -25,7 +29,7 @@ impl Wishes {
     pub(crate) fn note(&mut self, request: Option<Request>) -> Option<Request> {
         match request {
             Some(Request::Snapshot(trigger)) => self.next = Some(trigger),
-            Some(Request::Interval(interval)) => self.interval = Some(interval),
+            Some(Request::Interval(interval)) => self.interval = Some(Interval(interval)),
             Some(Request::Pause) => self.pause = Some(true),
             Some(Request::Resume) => self.pause = Some(false),
             end => return Some(end.unwrap_or(Request::Stop)),
@@ -41,7 +45,7 @@ impl Wishes {
         board: &Board,
     ) -> Option<Duration> {
         let now = Instant::now();
-        if let Some(interval) = self.interval.take() {
+        if let Some(Interval(interval)) = self.interval.take() {
             ledger.set_interval(interval);
             schedule.restart(now, ledger.interval());
             board.interval_is_asked_for(interval.is_some());
@@ -92,7 +96,7 @@ mod tests {
             assert_eq!(wishes.note(Some(request)), None);
         }
         assert_eq!(wishes.next, Some(Trigger::Requested));
-        assert_eq!(wishes.interval, Some(second));
+        assert_eq!(wishes.interval, Some(Interval(second)));
         assert_eq!(wishes.pause, Some(false));
         assert_eq!(
             wishes.note(Some(Request::TaskEnded)),

@@ -4,9 +4,9 @@ Makes a store of one task with many nodes through the code of a collector (an en
 stored), asks `taskscope list` for it, and prints CPU time, memory and the operations of the store by node; then the
 index of one node that takes a snapshot each 10 s, day by day.
 
-Usage: scale.py --maker SCALE [--binary TASKSCOPE] [--nodes N] [--snapshots N] [--days N]
-`cargo build --release -p taskscope-store --example scale` makes SCALE, which also does what `list` does where no
-TASKSCOPE is given; then operations are not counted.
+Usage: scale.py [--maker SCALE] [--binary TASKSCOPE] [--nodes N] [--snapshots N] [--days N]
+Without --binary and --maker, the release build and its example `scale`, which are built where they are missing. Ends with 1
+where a node takes more than two operations, or reading more than 256 MiB.
 """
 
 import argparse
@@ -19,20 +19,29 @@ import subprocess
 import tempfile
 
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RELEASE = ROOT / "target" / "release"
+MOST_OPERATIONS = 2
+MOST_MEBIBYTES = 256
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--binary")
-    parser.add_argument("--maker", required=True)
+    parser.add_argument("--binary", default=str(RELEASE / "taskscope"))
+    parser.add_argument("--maker", default=str(RELEASE / "examples" / "scale"))
     parser.add_argument("--nodes", type=int, default=1024)
     parser.add_argument("--snapshots", type=int, default=2880)
     parser.add_argument("--days", type=int, default=30)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if not all(os.path.exists(program) for program in (options.binary, options.maker)):
+        build = ["cargo", "build", "--release", "--locked", "--workspace", "--bins", "--example", "scale"]
+        subprocess.run(build, cwd=ROOT, check=True)
+    return options
 
 
 def listed(options, store, environment):
     """Runs `list`; returns its rows, its words, CPU seconds and the largest RSS in MiB."""
-    program = [options.binary, "list", "--json"] if options.binary else [options.maker, "read"]
-    command = [*program, store]
+    command = [options.binary, "list", "--json", store]
     with tempfile.TemporaryFile() as words:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=words, env={**os.environ, **environment}
@@ -67,11 +76,13 @@ def main():
         print("| nodes | snapshots of each | CPU s | largest RSS MiB | operations on nodes | of each |")
         print("|---|---|---|---|---|---|")
         total = sum(kinds.values())
-        counted = f"{total} | {total / options.nodes:.2f}" if options.binary else "? | ?"
-        print(f"| {options.nodes} | {options.snapshots} | {seconds:.2f} | {mebibytes:.0f} | {counted} |")
+        each = total / options.nodes
+        print(f"| {options.nodes} | {options.snapshots} | {seconds:.2f} | {mebibytes:.0f} | {total} | {each:.2f} |")
         print(f"\nBy kind: {dict(kinds)}\n", flush=True)
         month = str(pathlib.Path(root) / "month")
         subprocess.run([options.maker, "month", month, str(options.days)], check=True)
+        if each > MOST_OPERATIONS or mebibytes > MOST_MEBIBYTES:
+            raise SystemExit(f"at most {MOST_OPERATIONS} operations of a node and {MOST_MEBIBYTES} MiB are allowed")
 
 
 main()

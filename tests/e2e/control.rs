@@ -304,10 +304,8 @@ fn strangers_who_shout_stall_or_babble_cost_nothing() {
     let sandbox = sandbox();
     let (running, socket) = start(&sandbox, &["--interval", "100ms"]);
     let answer = exchange(&socket, b"nonsense\nstatus\n\xff\xfe\n\npause now\nstatus").unwrap();
-    let lines: Vec<Value> = answer
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines = answer.lines().map(serde_json::from_str::<Value>);
+    let lines: Vec<Value> = lines.map(Result::unwrap).collect();
     let fine: Vec<bool> = lines.iter().map(|it| it["ok"].as_bool().unwrap()).collect();
     assert_eq!(fine, [false, true, false, false, false, true]);
     assert_eq!(

@@ -1,10 +1,11 @@
 //! `list`, `show` and `snapshot`: a person and a program read back what was seen.
 
+use std::net::UdpSocket;
 use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
 use serde_json::Value;
-use testkit::{PythonJob, newest_python, wait_until_asleep};
+use testkit::{PythonJob, Sandbox, newest_python, wait_until_asleep};
 
 use crate::support::{binary, process, sandbox, scrubbed, stored};
 
@@ -228,4 +229,96 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+/// An address of this machine that is not the loopback one: where a packet to elsewhere would leave.
+fn own_address() -> Option<String> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    let is_ours = !address.is_loopback() && !address.is_unspecified();
+    is_ours.then(|| address.to_string())
+}
+
+/// Two processes with a connection on which the one sends all the time.
+const TALKERS: &str = "
+import os, socket, sys, time
+
+listener = socket.socket()
+listener.bind((sys.argv[1], 0))
+listener.listen(1)
+sender = os.fork()
+if sender == 0:
+    connection = socket.create_connection(listener.getsockname())
+    listener.close()
+    while True:
+        connection.sendall(b'x' * 1000)
+        time.sleep(0.02)
+receiver = os.fork()
+if receiver == 0:
+    connection, _ = listener.accept()
+    while connection.recv(1 << 16):
+        pass
+    os._exit(0)
+listener.close()
+print('sender %d' % sender)
+print('receiver %d' % receiver)
+print('ready')
+sys.stdout.flush()
+os.wait()
+";
+
+#[test]
+fn clocks_of_two_nodes_an_hour_apart_are_told_by_a_connection_of_both() {
+    let Some(address) = own_address() else {
+        eprintln!("SKIPPED: this machine has no address but the loopback one");
+        return;
+    };
+    let job = PythonJob::new(newest_python(), TALKERS)
+        .argument(&address)
+        .start();
+    let take = |sandbox: &Sandbox, node: &str, pid: &str, now: &str| {
+        let mut command = sandbox.command(["--now", now, "snapshot", "--pid", pid]);
+        command
+            .args(["--store", ".taskscope"])
+            .env("TORCHELASTIC_RUN_ID", "job")
+            .env("TORCHELASTIC_RESTART_COUNT", "0")
+            .env("HOSTNAME", node);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    let sandbox = sandbox();
+    let (sender, receiver) = (
+        job.printed("sender").to_string(),
+        job.printed("receiver").to_string(),
+    );
+    // The node `late` is looked at five seconds after the other each time; its clock is an hour ahead.
+    for (ours, theirs) in [
+        ("2026-11-30T08:00:00Z", "2026-11-30T09:00:05Z"),
+        ("2026-11-30T08:00:10Z", "2026-11-30T09:00:15Z"),
+    ] {
+        take(&sandbox, "early", &sender, ours);
+        take(&sandbox, "late", &receiver, theirs);
+    }
+    let output = sandbox.run(["show", "--node", "early"]).success();
+    let line = output
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("  late: "));
+    let line = line.unwrap_or_else(|| panic!("{output}"));
+    assert!(line.starts_with("  late: its clock is 59m"), "{line}");
+    assert!(
+        line.contains(" to 1h00m") && line.ends_with(" ahead"),
+        "{line}"
+    );
+    let output = sandbox.run(["show", "--node", "late"]).success();
+    assert!(
+        output.stdout.contains("  early: its clock is 59m"),
+        "{output}"
+    );
+    assert!(output.stdout.contains(" behind\n"), "{output}");
+    let arguments = ["diff", "--from", "2026-11-30T08:00:00Z"];
+    let output = sandbox.run(arguments).success();
+    let words = "[taskscope] this is node early; --node compares another: late\n";
+    assert!(output.stderr.contains(words), "{output}");
 }

@@ -177,10 +177,8 @@ tell()
     assert!(!output.stderr.contains("is not recorded"), "{output}");
 }
 
-#[test]
-fn stages_of_python_nest_fail_and_overlap_in_threads_and_asyncio() {
-    let text = script(
-        "
+/// Stages that nest, fail, and overlap in threads, asyncio tasks and a forked process.
+const OVERLAPPING: &str = "
 import threading
 try: import asyncio, contextvars
 except ImportError: asyncio = None
@@ -219,8 +217,11 @@ if not pid:
     os._exit(0)
 os.waitpid(pid, 0)
 tell()
-",
-    );
+";
+
+#[test]
+fn stages_of_python_nest_fail_and_overlap_in_threads_and_asyncio() {
+    let text = script(OVERLAPPING);
     let new_enough = pythons()
         .iter()
         .filter(|python| python.version >= (3, 6, 0));
@@ -402,6 +403,20 @@ fn a_stage_line_has_no_answer_and_one_that_is_wrong_is_told_in_the_status() {
 }
 
 #[test]
+fn the_end_of_a_stage_of_a_second_is_a_live_line() {
+    let sandbox = sandbox();
+    let wait = "import time\nwith stage('short'): pass\nwith stage('a/slow one'): time.sleep(1.1)\n\
+                while not os.path.exists('stop'): time.sleep(0.05)\n";
+    sandbox.write("train.py", &script(wait));
+    let python = newest_python().path.to_str().unwrap();
+    let running = sandbox.spawn(["run", "--interval", "1h", "--", python, "train.py"]);
+    running.wait_for_stderr("[taskscope] completed a\\/slow one (");
+    sandbox.write("stop", "");
+    let output = running.wait(DEADLINE).success();
+    assert!(!output.stderr.contains("completed short"), "{output}");
+}
+
+#[test]
 fn the_example_of_stages_runs_with_and_without_a_collector() {
     let script = examples().join("train.py");
     let python = newest_python().path.to_str().unwrap();
@@ -409,6 +424,29 @@ fn the_example_of_stages_runs_with_and_without_a_collector() {
     let script = script.to_str().unwrap();
     let output = sandbox.run(["run", "--", python, script]).success();
     assert_eq!(output.stdout, "");
+    let report = sandbox.run(["report", "--json"]).success().stdout;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let stages = report["stages"].as_array().unwrap();
+    let count = |path: Value| stages.iter().filter(|stage| stage["path"] == path).count();
+    assert_eq!(
+        count(serde_json::json!(["prepare", "download 2"])),
+        1,
+        "{report}"
+    );
+    assert_eq!(count(serde_json::json!(["fit", "epoch"])), 3, "{report}");
+    let fit = stages.iter().find(|stage| stage["name"] == "fit").unwrap();
+    assert!(fit["samples"].as_u64().unwrap() > 0, "{fit}");
+    assert!(
+        fit["peak_tree_rss_bytes"].as_u64().unwrap() > 64 << 20,
+        "{fit}"
+    );
+    let totals = report["stage_totals"].as_array().unwrap();
+    let path = serde_json::json!(["fit", "evaluate"]);
+    let failed = totals.iter().find(|total| total["path"] == path).unwrap();
+    assert_eq!(
+        (&failed["count"], &failed["errors"]),
+        (&3.into(), &3.into())
+    );
     Sandbox::new(Path::new(python))
         .environment("PYTHONDONTWRITEBYTECODE", "1")
         .run([script])

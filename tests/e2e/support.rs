@@ -112,6 +112,7 @@ fn bare_sandbox() -> Sandbox {
         .environment("XDG_CACHE_HOME", cache().to_str().unwrap())
         .environment("XDG_STATE_HOME", state.to_str().unwrap())
         .environment("XDG_RUNTIME_DIR", runtime.to_str().unwrap())
+        .environment("TMPDIR", runtime.to_str().unwrap())
         .environment("TASKSCOPE_NAME", "test/one")
 }
 

@@ -1,5 +1,6 @@
 //! `taskscope ctl`
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -230,11 +231,11 @@ fn stages(stages: &StageStatus) -> String {
         (trouble.too_many, "not kept because too many were open"),
         (trouble.skipped, "not told by the task"),
     ];
-    let counted = counted.iter().filter(|(count, _)| *count > 0);
-    let counted: String = counted
-        .map(|(count, words)| format!("; {count} {words}"))
-        .collect();
-    format!("{open}; {} ended{counted}", stages.ended)
+    let mut line = format!("{open}; {} ended", stages.ended);
+    for (count, words) in counted.iter().filter(|(count, _)| *count > 0) {
+        _ = write!(line, "; {count} {words}");
+    }
+    line
 }
 
 /// Seconds, minutes or hours, as a person says them.

@@ -36,14 +36,21 @@ pub(crate) fn run(args: &DiffArgs, world: &World) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let (mut from, mut to) = runtime.block_on(async {
+    let (mut from, mut to, other_nodes) = runtime.block_on(async {
         let store = Store::open(&location)?;
         let source = root::source(&store, &location, args.stored.wanted()).await?;
         let from = source.find(&store, args.from).await?;
         let to = source.find(&store, args.to).await?;
+        let others = to.other_nodes;
         let (from, to) = tokio::join!(store.load(&from.key), store.load(&to.key));
-        anyhow::Ok((from?, to?))
+        anyhow::Ok((from?, to?, others))
     })?;
+    if args.stored.node.is_none() && !other_nodes.is_empty() {
+        let (node, others) = (&to.task.node, root::few(&other_nodes));
+        ui::say(&format!(
+            "this is node {node}; --node compares another: {others}"
+        ));
+    }
     let order = |it: &model::Snapshot| {
         let capture = &it.capture;
         (it.task.attempt, capture.sequence, capture.started_at)

@@ -5,6 +5,7 @@ use model::{Process, Snapshot};
 use store::Store;
 
 use crate::args::StoredArgs;
+use crate::clocks;
 use crate::commands::World;
 use crate::config;
 use crate::outcome::Outcome;
@@ -49,7 +50,8 @@ pub(crate) fn run(args: &ShowArgs, world: &World) -> anyhow::Result<Outcome> {
         let nodes = runtime.block_on(newest_of_each_node(args, &location))?;
         return print_merged(&nodes, args.json, world);
     }
-    let (chosen, snapshot, earlier) = runtime.block_on(async {
+    let is_overview = args.pid.is_none() && !args.json && !args.redactions;
+    let (chosen, snapshot, earlier, clocks) = runtime.block_on(async {
         let store = Store::open(&location)?;
         let source = root::source(&store, &location, args.stored.wanted()).await?;
         let chosen = source.find(&store, args.at).await?;
@@ -60,11 +62,20 @@ pub(crate) fn run(args: &ShowArgs, world: &World) -> anyhow::Result<Outcome> {
             Some(key) if has_steps && !args.json => store.load(key).await.ok(),
             _ => None,
         };
-        anyhow::Ok((chosen, snapshot, earlier))
+        let clocks = if is_overview {
+            clocks::offsets(&store, &chosen.key.place, &chosen.other_nodes).await
+        } else {
+            Vec::new()
+        };
+        anyhow::Ok((chosen, snapshot, earlier, clocks))
     })?;
     let heading = page::Heading {
         position: Some((chosen.position, chosen.total)),
         other_nodes: chosen.other_nodes,
+        clocks: clocks
+            .into_iter()
+            .map(|(node, offset)| (node, clocks::words(offset)))
+            .collect(),
         earlier: earlier.as_ref(),
     };
     if args.redactions {

@@ -22,14 +22,19 @@ const HELD: usize = 256;
 /// How long the end waits for ends of processes that have happened already.
 const PATIENCE: Duration = Duration::from_millis(200);
 
+/// That a process has ended, and how.
+type Told = (Owner, Ending);
+
 /// Takes what lines say of stages.
 #[derive(Debug)]
 pub(super) struct Owners {
     pub(super) stages: SharedStages,
     /// Rings when a process has ended.
     bell: Arc<OwnedFd>,
-    dead: (Sender<(Owner, Ending)>, Receiver<(Owner, Ending)>),
+    dead: Receiver<Told>,
     deaths: Option<Deaths>,
+    /// Where ends are told.
+    ends: Sender<Told>,
     known: BTreeMap<i32, Owner>,
     machine: Machine,
     /// Owners whose end nobody will tell: they are looked for when a connection ends.
@@ -38,12 +43,14 @@ pub(super) struct Owners {
 
 impl Owners {
     pub(super) fn new(stages: SharedStages) -> io::Result<Self> {
+        let (ends, dead) = channel();
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self {
             stages,
             bell: Arc::new(bell),
-            dead: channel(),
+            dead,
             deaths: None,
+            ends,
             known: BTreeMap::new(),
             machine: machine(),
             unheld: BTreeSet::new(),
@@ -75,7 +82,7 @@ impl Owners {
     /// Ends the stages of the processes that have ended by now. Everything that they said must have been taken.
     pub(super) fn bury(&mut self) {
         _ = rustix::io::read(&*self.bell, &mut [0; 8]);
-        while let Ok((owner, ending)) = self.dead.1.try_recv() {
+        while let Ok((owner, ending)) = self.dead.try_recv() {
             self.end(owner, ending);
         }
     }
@@ -126,7 +133,7 @@ impl Owners {
         match process.map_or(Hold::Gone, |process| self.hold(process)) {
             Hold::Held => {}
             // The rest of what it said comes first.
-            Hold::Gone => tell(&self.dead.0, &self.bell, owner, Ending::Unknown),
+            Hold::Gone => tell(&self.ends, &self.bell, owner, Ending::Unknown),
             Hold::Refused => _ = self.unheld.insert(owner),
         }
         owner
@@ -134,7 +141,7 @@ impl Owners {
 
     fn hold(&mut self, process: ProcessId) -> Hold {
         if self.deaths.is_none() {
-            let (bell, dead) = (Arc::clone(&self.bell), self.dead.0.clone());
+            let (bell, dead) = (Arc::clone(&self.bell), self.ends.clone());
             let machine = machine();
             let started = Deaths::watch(HELD, move |death| {
                 let owner = Owner {
@@ -160,7 +167,7 @@ impl Owners {
 }
 
 /// Notes an end; the stages of `owner` end with it once all that was said before is taken.
-fn tell(dead: &Sender<(Owner, Ending)>, bell: &OwnedFd, owner: Owner, ending: Ending) {
+fn tell(dead: &Sender<Told>, bell: &OwnedFd, owner: Owner, ending: Ending) {
     _ = dead.send((owner, ending));
     _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
 }

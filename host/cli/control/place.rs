@@ -30,7 +30,7 @@ pub(crate) struct Socket {
 
 impl Socket {
     /// Binds a socket (mode 0600) in the first folder that can be had: `$XDG_RUNTIME_DIR/taskscope`, `taskscope-UID` in the
-    /// temp directory, the same in /tmp. The error has the reason of each.
+    /// temp directory; where both paths are too long, in /tmp. The error has the reason of each.
     pub(crate) fn bind() -> Result<Self, String> {
         let mut reasons = Vec::new();
         for folder in folders() {
@@ -101,14 +101,13 @@ fn folders() -> Vec<PathBuf> {
     let runtime = runtime.filter(|path| {
         path.is_absolute() && std::fs::metadata(path).is_ok_and(|facts| facts.uid() == user)
     });
-    let mut folders = vec![
-        own_folder::in_directory(&std::env::temp_dir()),
-        own_folder::in_directory(Path::new("/tmp")),
-    ];
-    folders.splice(0..0, runtime.map(|path| path.join("taskscope")));
-    folders.retain(|path| path.is_absolute());
-    folders.retain(|path| path.as_os_str().len() + NAME_LIMIT <= PATH_LIMIT);
-    folders.dedup();
+    let temporary = own_folder::in_directory(&std::env::temp_dir());
+    let wanted = runtime.map(|path| path.join("taskscope"));
+    let mut folders: Vec<PathBuf> = wanted.into_iter().chain([temporary]).collect();
+    folders.retain(|path| path.is_absolute() && path.as_os_str().len() + NAME_LIMIT <= PATH_LIMIT);
+    if folders.is_empty() {
+        folders.push(own_folder::in_directory(Path::new("/tmp")));
+    }
     folders
 }
 

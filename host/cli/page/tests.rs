@@ -107,11 +107,13 @@ fn the_page_shows_ranks_states_stacks_and_what_is_missing() {
         earlier: None,
         position: Some((3, 12)),
         other_nodes: vec!["other".to_owned()],
+        clocks: vec![("other".to_owned(), "its clock is 1h00m00s ahead".to_owned())],
     };
     insta::assert_snapshot!(overview(&snapshot(), &heading, PLAIN), @r#"
     train/x  attempt 0  node vm  snapshot 3 of 12 (by interval)
     2026-11-29 14:41:03 UTC  4 processes, 4 Python, 1 with stacks  captured in 43 ms  1 cycle missed before it
     other nodes (--node): other
+      other: its clock is 1h00m00s ahead
     group default: 2 ranks here of 3, missing: 2
     warning: rank 2 is missing
 

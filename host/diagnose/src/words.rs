@@ -1,6 +1,6 @@
 //! Who and where, in the words of a sentence.
 
-use model::{Ending, Process};
+use model::Process;
 
 use crate::case::{Case, Fate, main_thread, trace_of};
 use crate::python;
@@ -96,13 +96,7 @@ pub(crate) fn call(process: &Process) -> String {
 pub(crate) fn ended(case: &Case<'_>, actor: usize) -> String {
     let it = &case.actors[actor];
     match (it.process.proc.exit_signal, it.process.proc.exit_code) {
-        (Some(signal), _) => {
-            let ending = Ending::Killed {
-                core_dumped: false,
-                signal: i32::from(signal),
-            };
-            format!("was ended by {ending}")
-        }
+        (Some(signal), _) => format!("was ended by {}", model::signal_name(signal.into())),
         (None, Some(code)) => format!("ended with status {code}"),
         (None, None) if it.fate == Fate::Gone => "is gone".to_owned(),
         (None, None) => "has ended".to_owned(),

@@ -51,15 +51,21 @@ impl fmt::Display for Ending {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exited(code) => write!(formatter, "exited with {code}"),
-            Self::Killed { signal, .. } => {
-                match NAMES.iter().find(|(number, _)| number == signal) {
-                    Some((_, name)) => formatter.write_str(name),
-                    None => write!(formatter, "signal {signal}"),
-                }
-            }
+            Self::Killed { signal, .. } => formatter.write_str(&signal_name(*signal)),
             Self::Unknown => formatter.write_str("nobody knows how"),
         }
     }
+}
+
+/// Returns the name of a signal (`signal(7)`), `signal 40` where it has none.
+pub fn signal_name(signal: i32) -> String {
+    NAMES
+        .iter()
+        .find(|(number, _)| *number == signal)
+        .map_or_else(
+            || format!("signal {signal}"),
+            |(_, name)| (*name).to_owned(),
+        )
 }
 
 /// The names of `signal(7)` whose numbers are the same on every processor that we run on (x86 and ARM).

@@ -177,6 +177,14 @@ pub struct UnixFacts {
 /// A TCP socket, from `sock_diag(7)` (`INET_DIAG`); in another network namespace from `/proc/PID/net/tcp` and `tcp6`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpFacts {
+    /// Bytes that the other side has acknowledged over the life of the connection (`tcpi_bytes_acked`, since Linux 4.1),
+    /// its beginning and its end counted as one each; only from `sock_diag`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_acknowledged: Option<u64>,
+    /// Bytes that have arrived in order over the life of the connection (`tcpi_bytes_received`, since Linux 4.1), its end
+    /// counted as one; only from `sock_diag`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_received: Option<u64>,
     /// Milliseconds since data last arrived (`tcpi_last_data_recv`); only from `sock_diag`, and not while it connects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_received_ms: Option<u32>,

@@ -37,7 +37,7 @@ pub use cgroup::{
     MemoryLimit, OtherCgroup, PidsLimit,
 };
 pub use credentials::{Credentials, SeccompMode};
-pub use ending::Ending;
+pub use ending::{Ending, signal_name};
 pub use finding::{Evidence, Finding, Severity};
 pub use gap::{Gap, GapCode};
 pub use gpu::{Gpu, GpuProcess, GpuProcessKind, GpuTrouble};

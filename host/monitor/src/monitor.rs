@@ -189,6 +189,7 @@ impl Monitor {
             sampling_seconds: self.seconds,
             schema_version: REPORT_VERSION.to_owned(),
             stage_totals: self.stages.totals(),
+            stage_trouble: self.stages.trouble,
             stages: self.stages.records(elapsed_seconds),
             started_at: about.started_at,
             statistics: self.statistics.clone(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::{Gap, ProcessId, Task, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{Peak, Reading, Stage, StageTotal, Statistics};
+use crate::{Peak, Reading, Stage, StageTotal, StageTrouble, Statistics};
 
 /// The `schema_version` of reports that we write.
 pub const REPORT_VERSION: &str = "1.0";
@@ -91,6 +91,9 @@ pub struct Report {
     /// What all stages of each path that have ended come to, the longest first.
     #[serde(default)]
     pub stage_totals: Vec<StageTotal>,
+    /// What could not be done with stages.
+    #[serde(default)]
+    pub stage_trouble: StageTrouble,
     /// The stages that are open and the newest that have ended, in the order in which they began.
     #[serde(default)]
     pub stages: Vec<Stage>,

@@ -225,6 +225,11 @@ impl Stages {
         }
     }
 
+    /// Returns the stage that ended last.
+    pub fn newest_ended(&self) -> Option<&Stage> {
+        self.ended.back()
+    }
+
     /// Returns whether a stage of `owner` is open.
     pub fn has_open(&self, owner: Owner) -> bool {
         self.open_of(owner).next().is_some()
@@ -233,11 +238,6 @@ impl Stages {
     /// Returns how many are open, and how many have ended.
     pub fn counts(&self) -> (usize, u64) {
         (self.open.len(), self.ended_count)
-    }
-
-    /// Returns the stage that ended last.
-    pub fn newest_ended(&self) -> Option<&Stage> {
-        self.ended.back()
     }
 
     /// Returns the names of the open stages as a reading names them: the paths of the innermost, the newest first.

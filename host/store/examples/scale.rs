@@ -2,8 +2,7 @@
 //!
 //! `scale job DIR NODES SNAPSHOTS` writes a task of many nodes: an entry for each snapshot, one in a thousand stored.
 //! `scale month DIR DAYS` writes the index of one node as a collector does that takes a snapshot each 10 s, and prints how
-//! many bytes were uploaded for it by each day. `scale read DIR` reads what `taskscope list` reads, and prints the same as
-//! JSON.
+//! many bytes were uploaded for it by each day.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -34,12 +33,9 @@ async fn main() {
             let (nodes, snapshots) = (nodes.parse().unwrap(), snapshots.parse().unwrap());
             job(&store(directory), nodes, snapshots).await;
         }
-        ["read", directory] => read(&store(directory)).await,
         ["month", directory, days] => month(directory, days.parse().unwrap()).await,
         _ => {
-            println!(
-                "usage: scale job DIR NODES SNAPSHOTS | scale read DIR | scale month DIR DAYS"
-            );
+            println!("usage: scale job DIR NODES SNAPSHOTS | scale month DIR DAYS");
         }
     }
 }
@@ -87,20 +83,6 @@ async fn job(store: &Store, nodes: u64, snapshots: u64) {
     }
     let bytes = encode(&snapshot).unwrap().len();
     println!("{nodes} nodes, {snapshots} snapshots each; one of those stored has {bytes} bytes");
-}
-
-async fn read(store: &Store) {
-    let mut rows = Vec::new();
-    for (task, attempts) in store.task_paths().await.unwrap() {
-        for attempt in attempts {
-            let places = store.places(&task, attempt).await.unwrap();
-            for summary in store.summaries(places, |_| {}).await {
-                let snapshots = summary.unwrap().snapshots;
-                rows.push(format!("{{\"snapshots\":{snapshots}}}"));
-            }
-        }
-    }
-    println!("[{}]", rows.join(","));
 }
 
 async fn month(directory: &str, days: u64) {

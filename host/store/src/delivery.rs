@@ -21,7 +21,7 @@ use crate::parcel::{Parcel, Tally};
 use crate::record::ObjectKey;
 use crate::report_turn::ReportTurn;
 use crate::spool_handle::SpoolHandle;
-use crate::stored_index::StoredIndex;
+use crate::stored_index::{StoredIndex, write_index};
 use crate::{Place, Store, StoreError};
 
 /// Spooled snapshots that are stored before new ones have their turn and the index is written.
@@ -77,6 +77,11 @@ impl Delivery {
     pub(crate) async fn begin(&mut self, opening_time: Duration) -> u64 {
         let spooled = self.waiting_keys().await;
         self.waiting = !spooled.is_empty();
+        for key in spooled.iter().filter(|key| key.is_obituary()) {
+            if let Ok(bytes) = self.spool.read(key.clone()).await {
+                self.index.cite(&bytes);
+            }
+        }
         self.leftovers = Leftovers::of_others(&self.spool, &self.place).await;
         self.claim().await;
         if let Some(store) = self.store.clone() {
@@ -167,6 +172,9 @@ impl Delivery {
     async fn take(&mut self, parcel: Parcel) {
         if let Some((_, now)) = &parcel.listed {
             self.index.set_clock(*now);
+        }
+        if parcel.key.is_obituary() {
+            self.index.cite(&parcel.bytes);
         }
         self.say_when_spool_is_full().await;
         let store = match &self.store {
@@ -377,24 +385,4 @@ impl Delivery {
             tracing::info!(store = store.location(), "The store takes snapshots again.");
         }
     }
-}
-
-/// Replaces the stored index, with what the spool had to throw away; returns whether that went well.
-pub(crate) async fn write_index(
-    index: &mut StoredIndex,
-    spool: &SpoolHandle,
-    place: &Place,
-    store: &Store,
-) -> bool {
-    index.set_evicted(spool.evicted_of(place.clone()).await);
-    let is_written = index.write(store).await;
-    if index.settled() > 0 {
-        match spool.forget_evicted(place.clone(), index.settled()).await {
-            Ok(()) => index.forgotten(),
-            Err(error) => {
-                tracing::debug!(%error, "The spool goes on counting what the index has counted.");
-            }
-        }
-    }
-    is_written
 }

@@ -68,7 +68,10 @@ pub struct Sealed {
 /// What retention has deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retired {
-    /// The size of the objects, bytes.
+    /// How many objects of `samples/`, which go with the snapshots around them.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub samples: u64,
+    /// The size of the objects of snapshots, bytes.
     pub size_bytes: u64,
     /// How many snapshots.
     pub snapshots: u64,

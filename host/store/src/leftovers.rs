@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 use model::Task;
 
 use crate::claim::Claim;
-use crate::delivery::{BATCH, write_index};
+use crate::delivery::BATCH;
 use crate::drain::Drain;
 use crate::index::Index;
 use crate::record::ObjectKey;
 use crate::spool_handle::SpoolHandle;
-use crate::stored_index::StoredIndex;
+use crate::stored_index::{StoredIndex, write_index};
 use crate::{Place, StoreError};
 
 /// Places in the spool that are still to be looked at.

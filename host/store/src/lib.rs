@@ -6,8 +6,10 @@
 //! Path segments that begin with `.` are reserved for the writers' own files and are never listed.
 //! These are the paths and documents of `metaflow_pyspy`, so its reader reads this store and ours reads its.
 
+mod alignment;
 mod backoff;
 mod bare;
+mod beside;
 mod claim;
 mod deadline;
 mod delivery;
@@ -49,6 +51,7 @@ mod writer;
 #[path = "../tests/sample/mod.rs"]
 mod sample;
 
+pub use alignment::{Offset, offset};
 #[doc(hidden)]
 pub use bare::BareIndex;
 pub use error::{FormatError, StoreError};

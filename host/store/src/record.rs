@@ -120,6 +120,12 @@ impl ObjectKey {
         }
     }
 
+    /// Whether it tells how processes ended.
+    pub(crate) fn is_obituary(&self) -> bool {
+        let kind = RecordKind::Obituaries;
+        matches!(self, Self::Record(key) if matches!(key.record, Record::Kept(of, _) if of == kind))
+    }
+
     /// Whether it is replaced by later ones.
     pub(crate) fn is_report(&self) -> bool {
         matches!(self, Self::Record(key) if key.record == Record::Report)

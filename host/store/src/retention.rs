@@ -1,11 +1,12 @@
 //! Which snapshots of a node are deleted: the oldest, beyond a number, an age or a size. Off unless it is set.
 //!
-//! Never the newest, and never one that has findings, because those cite it. What is decided here is pure; the index
+//! Never the newest, and never one that has findings or that an obituary names, because those cite it. What is decided here is pure; the index
 //! carries it out and counts it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use model::Timestamp;
+use model::{SnapshotId, Timestamp};
 
 use crate::index::IndexEntry;
 
@@ -32,8 +33,15 @@ impl Retention {
         *self == Self::default()
     }
 
-    /// Returns how many of `oldest`, which are in order, are too much; those with findings among them stay all the same.
-    pub(crate) fn surplus(&self, oldest: &[IndexEntry], held: Held, now: Timestamp) -> usize {
+    /// Returns how many of `oldest`, which are in order, are too much; those that are cited, by findings or because they
+    /// are in `cited`, stay all the same.
+    pub(crate) fn surplus(
+        &self,
+        oldest: &[IndexEntry],
+        cited: &BTreeSet<SnapshotId>,
+        held: Held,
+        now: Timestamp,
+    ) -> usize {
         let mut held = held;
         for (position, entry) in oldest.iter().enumerate() {
             let too_many = self.snapshots.is_some_and(|most| held.snapshots > most);
@@ -43,7 +51,7 @@ impl Retention {
             if !(too_many || too_large || too_old) {
                 return position;
             }
-            if goes(entry) {
+            if goes(entry, cited) {
                 held.snapshots = held.snapshots.saturating_sub(1);
                 held.size_bytes = held.size_bytes.saturating_sub(entry.size_bytes);
             }
@@ -53,8 +61,8 @@ impl Retention {
 }
 
 /// Returns whether a snapshot that is too much is deleted: one that nothing cites.
-pub(crate) fn goes(entry: &IndexEntry) -> bool {
-    entry.findings == 0
+pub(crate) fn goes(entry: &IndexEntry, cited: &BTreeSet<SnapshotId>) -> bool {
+    entry.findings == 0 && !cited.contains(&entry.capture_id)
 }
 
 #[cfg(test)]
@@ -83,7 +91,7 @@ mod tests {
             size_bytes: 500,
             snapshots: 5,
         };
-        retention.surplus(&entries(findings), held, time(10))
+        retention.surplus(&entries(findings), &BTreeSet::new(), held, time(10))
     }
 
     #[test]
@@ -113,5 +121,12 @@ mod tests {
         };
         assert_eq!(surplus(by_number, [1, 0, 0, 0]), 3);
         assert_eq!(surplus(by_number, [1; 4]), 4);
+        let held = Held {
+            size_bytes: 500,
+            snapshots: 5,
+        };
+        let cited = BTreeSet::from([snapshot(1).capture.id]);
+        let found = by_number.surplus(&entries([0; 4]), &cited, held, time(10));
+        assert_eq!(found, 3);
     }
 }

@@ -2,6 +2,7 @@
 
 use model::SnapshotId;
 
+use crate::beside::Beside;
 use crate::history::key;
 use crate::index::{Index, IndexEntry, Retired, in_order};
 use crate::retention::{Held, Retention, goes};
@@ -24,36 +25,52 @@ pub(crate) async fn retire(
     store: &Store,
     place: &Place,
     index: &mut Index,
+    beside: &mut Beside,
     retention: Retention,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let mut looked_at = 0;
+    if !retention.is_off() {
+        beside.look(store, place).await?;
+    }
     while !retention.is_off() && looked_at < LOOKED_AT {
         let oldest = oldest(store, place, index).await?;
         let (Oldest::Segment(_, entries) | Oldest::Index(entries)) = &oldest;
-        let surplus = retention.surplus(entries, held(index), now);
+        let surplus = retention.surplus(entries, beside.cited(), held(index, beside), now);
         let Some(last) = entries[..surplus].last().map(|entry| entry.capture_id) else {
-            return Ok(());
+            break;
         };
         let is_whole = surplus == entries.len();
-        let gone: Vec<&IndexEntry> = entries[..surplus].iter().filter(|it| goes(it)).collect();
+        let gone: Vec<&IndexEntry> = entries[..surplus]
+            .iter()
+            .filter(|it| goes(it, beside.cited()))
+            .collect();
         let ids: Vec<SnapshotId> = gone.iter().map(|entry| entry.capture_id).collect();
         let size_bytes = gone.iter().map(|entry| entry.size_bytes).sum();
         delete(store, ids.iter().map(|id| key(place, *id).to_string())).await?;
         index.retire(&oldest, &ids, size_bytes, last);
         if let (Oldest::Segment(name, _), true) = (&oldest, is_whole) {
-            drop_segment(store, place, index, name).await?;
+            drop_segment(store, place, index, beside, name).await?;
         }
         looked_at += surplus;
+    }
+    match &mut index.retired {
+        Some(retired) if !retention.is_off() => {
+            let old = beside.samples_before(retired.up_to.stamp);
+            delete(store, old.iter().map(ToString::to_string)).await?;
+            retired.samples += old.len() as u64;
+            beside.forget(&old);
+        }
+        _ => {}
     }
     Ok(())
 }
 
-fn held(index: &Index) -> Held {
+fn held(index: &Index, beside: &Beside) -> Held {
     let size_bytes: u64 = index.snapshots.iter().map(|entry| entry.size_bytes).sum();
     let sealed = index.sealed;
     Held {
-        size_bytes: size_bytes + sealed.map_or(0, |sealed| sealed.size_bytes),
+        size_bytes: size_bytes + sealed.map_or(0, |sealed| sealed.size_bytes) + beside.size_bytes(),
         snapshots: index.snapshots.len() as u64 + sealed.map_or(0, |sealed| sealed.snapshots),
     }
 }
@@ -96,11 +113,12 @@ async fn drop_segment(
     store: &Store,
     place: &Place,
     index: &mut Index,
+    beside: &Beside,
     name: &SegmentName,
 ) -> Result<(), StoreError> {
     let segments = store.open_segments(place, vec![name.clone()]).await?;
     let mut entries = segments.iter().flat_map(|segment| &segment.snapshots);
-    if entries.all(goes) {
+    if entries.all(|entry| goes(entry, beside.cited())) {
         store.delete(&name.key(place)).await?;
         if let Some(sealed) = &mut index.sealed {
             sealed.segments = sealed.segments.saturating_sub(1);
@@ -114,6 +132,7 @@ impl Index {
         let count = ids.len() as u64;
         let before = self.retired;
         self.retired = Some(Retired {
+            samples: before.map_or(0, |retired| retired.samples),
             size_bytes: before.map_or(0, |retired| retired.size_bytes) + size_bytes,
             snapshots: before.map_or(0, |retired| retired.snapshots) + count,
             up_to,

@@ -11,12 +11,14 @@ use model::{SnapshotId, Timestamp};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::beside::Beside;
 use crate::deadline::Deadline;
 use crate::error::root_cause;
 use crate::index::{Index, Listed, in_order};
 use crate::object::Seen;
 use crate::retention::Retention;
 use crate::retiring::retire;
+use crate::spool_handle::SpoolHandle;
 use crate::{Place, Store, StoreError, format, segment};
 
 /// Up to so many entries, about 13 kB, it is written after each snapshot: 0.2 MB, once.
@@ -33,6 +35,8 @@ const OPENED_AT_A_WRITE: usize = 64;
 pub(crate) struct StoredIndex {
     /// The stored one lacks something that is in `index`.
     behind: bool,
+    /// What lies beside the snapshots, as far as retention must know.
+    beside: Beside,
     clock: Option<(Timestamp, Instant)>,
     deadline: Deadline,
     /// What the spool threw away that the stored index does not count yet.
@@ -60,6 +64,7 @@ impl StoredIndex {
     pub(crate) fn new(place: Place, index: Index, deadline: Deadline) -> Self {
         Self {
             behind: false,
+            beside: Beside::default(),
             clock: None,
             deadline,
             evicted: 0,
@@ -127,6 +132,11 @@ impl StoredIndex {
         self.fresh_bytes += listed.entry.size_bytes;
         self.index.add(listed);
         self.behind = true;
+    }
+
+    /// Takes note of the snapshots that an obituary names, stored or not yet: retention leaves them.
+    pub(crate) fn cite(&mut self, obituaries: &[u8]) {
+        self.beside.cite(obituaries);
     }
 
     /// Takes note of what the spool counts as thrown away; [`StoredIndex::write`] says so in the store.
@@ -200,7 +210,8 @@ impl StoredIndex {
         self.open_unlisted(store).await;
         self.seal(store).await?;
         let (retention, now) = (*self.retention.borrow(), self.now());
-        let retiring = retire(store, &self.place, &mut self.index, retention, now);
+        let (index, beside) = (&mut self.index, &mut self.beside);
+        let retiring = retire(store, &self.place, index, beside, retention, now);
         self.deadline.limit(store, retiring).await?;
         self.index.updated_at = self.now();
         let counted = self.index.evicted_count;
@@ -298,4 +309,24 @@ impl StoredIndex {
             (None, None) => self.index.updated_at,
         }
     }
+}
+
+/// Replaces the stored index, with what the spool had to throw away; returns whether that went well.
+pub(crate) async fn write_index(
+    index: &mut StoredIndex,
+    spool: &SpoolHandle,
+    place: &Place,
+    store: &Store,
+) -> bool {
+    index.set_evicted(spool.evicted_of(place.clone()).await);
+    let is_written = index.write(store).await;
+    if index.settled() > 0 {
+        match spool.forget_evicted(place.clone(), index.settled()).await {
+            Ok(()) => index.forgotten(),
+            Err(error) => {
+                tracing::debug!(%error, "The spool goes on counting what the index has counted.");
+            }
+        }
+    }
+    is_written
 }

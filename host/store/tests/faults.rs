@@ -1,6 +1,7 @@
 //! Whatever the store, the disk or the clock does: as many snapshots can be read as were taken.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use model::{Snapshot, SnapshotId, Timestamp};
 use taskscope_store::{
-    Fate, Key, Location, Place, SpoolSettings, Store, StoreError, Summary, Writer, encode, push,
-    spool_address,
+    Fate, Key, Location, Place, Since, SpoolSettings, Store, StoreError, Summary, Writer, encode,
+    push, spool_address,
 };
 use testkit::{FakeS3, S3Fault};
 
@@ -67,17 +68,20 @@ async fn take(writer: &mut Writer, sequence: u64) {
 /// How many snapshots a reader finds and can open, by a connection of its own.
 async fn readable(url: &str) -> usize {
     let store = open(url);
-    let index = match store.index(&place()).await {
-        Ok(index) => index,
+    let history = match store.history(&place(), Since::Start).await {
+        Ok(history) => history,
         Err(StoreError::NotFound { .. }) => return 0,
         Err(error) => panic!("{error:?}"),
     };
-    for entry in &index.snapshots {
-        let key: Key = entry.key.parse().unwrap();
+    for entry in &history.entries {
+        let key = Key {
+            place: place(),
+            id: entry.id,
+        };
         let snapshot = store.load(&key).await.unwrap();
-        assert_eq!(snapshot.capture.id, entry.capture_id);
+        assert_eq!(snapshot.capture.id, entry.id);
     }
-    index.snapshots.len()
+    history.entries.len()
 }
 
 fn stored(stored: u64) -> Summary {
@@ -549,8 +553,8 @@ async fn a_collector_that_is_killed_at_any_instant_loses_nothing_that_it_took() 
     // One more may have been on its way to disk when its collector died, each time.
     let readable = readable(&server.url()).await as u64;
     let store = open(&server.url());
-    let index = store.index(&place()).await.unwrap();
-    let sequences: Vec<u64> = index.snapshots.iter().map(|entry| entry.sequence).collect();
+    let history = store.history(&place(), Since::Start).await.unwrap();
+    let sequences: BTreeSet<u64> = history.entries.iter().map(|it| it.id.sequence).collect();
     assert!(
         (0..taken).all(|sequence| sequences.contains(&sequence)),
         "{taken} {sequences:?}"

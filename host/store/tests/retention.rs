@@ -5,11 +5,13 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use taskscope_store::{Location, Place, Retention, Since, SpoolSettings, Store, Summary, Writer};
+use taskscope_store::{
+    Location, Place, RecordKind, Retention, Since, SpoolSettings, Store, Summary, Writer,
+};
 
 mod sample;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn place() -> Place {
     Place::of(&sample::task())
@@ -119,4 +121,67 @@ async fn without_it_nothing_is_deleted() {
     let (store, _) = write(root.path(), 0..5, Retention::default(), &[]).await;
     assert_eq!(readable(&store).await, [0, 1, 2, 3, 4]);
     assert_eq!(store.summary(&place()).await.unwrap().retired, None);
+}
+
+/// What `taskscope` keeps of the ends of processes, as far as retention looks at it.
+fn obituary(last_snapshot: u64) -> serde_json::Value {
+    serde_json::json!({
+        "obituaries": [{ "last_snapshot": sample::snapshot(last_snapshot).capture.id }],
+        "schema_version": "1.0",
+    })
+}
+
+/// Waits until a record that begins with snapshot `sequence` is stored.
+async fn wait_for(store: &Store, kind: RecordKind, sequence: u64) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    let from = Some(sample::time(sequence));
+    loop {
+        let found = store.records(&place(), kind, from).await;
+        if found.is_ok_and(|found| !found.is_empty()) {
+            return;
+        }
+        assert!(std::time::Instant::now() < deadline, "no record");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_an_obituary_names_stays_and_samples_go_with_the_snapshots_around_them() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Store::open(&Location::parse("store", root.path()).unwrap()).unwrap();
+    let spool = SpoolSettings {
+        directory: root.path().join("spool"),
+        max_size_bytes: 1 << 30,
+    };
+    let by_number = Retention {
+        snapshots: Some(5),
+        ..Retention::default()
+    };
+    for part in [0..10, 10..20] {
+        let (task, spool) = (sample::task(), spool.clone());
+        let mut writer = Writer::open(Some(store.clone()), place(), task, Vec::new(), spool).await;
+        writer.keep_only(by_number);
+        let records = writer.records();
+        for sequence in part {
+            let at = sample::time(sequence);
+            if sequence == 2 || sequence == 12 {
+                records.keep(RecordKind::Obituaries, at, &obituary(sequence));
+                wait_for(&store, RecordKind::Obituaries, sequence).await;
+            }
+            let text = serde_json::json!({ "at": sequence, "schema_version": "1.0" });
+            records.keep(RecordKind::Samples, at, &text);
+            wait_for(&store, RecordKind::Samples, sequence).await;
+            let mut snapshot = sample::snapshot(sequence);
+            snapshot.findings.clear();
+            writer.write(&snapshot, sample::time(sequence)).await;
+        }
+        assert_eq!(writer.close(PATIENCE).await.lost, 0);
+    }
+    assert_eq!(readable(&store).await, [2, 12, 17, 18, 19]);
+    let samples = store.records(&place(), RecordKind::Samples, None).await;
+    let samples = samples.unwrap();
+    let retired = store.index(&place()).await.unwrap().retired.unwrap();
+    assert_eq!(retired.samples + samples.len() as u64, 20);
+    // Snapshot 16 was retired last: the samples that began with it and all after them stay.
+    assert_eq!(samples.len(), 4, "{samples:?}");
 }

@@ -1,7 +1,9 @@
 //! The real writer and reader with real storage servers on loopback.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use taskscope_store::{Key, Location, Place, SpoolSettings, Store, Summary, Writer};
@@ -121,6 +123,69 @@ async fn gcs() {
          &disable_config_load=true"
     ), Existing::Unknown)
     .await;
+}
+
+/// What Google does where the stand-in does not: an upload that asks for it (`ifGenerationMatch=0`) is refused where the
+/// object exists, when it begins and when it ends. Nothing but that, and reading an object.
+fn google() -> HttpServer {
+    let objects: Mutex<BTreeMap<String, Vec<u8>>> = Mutex::default();
+    HttpServer::start(move |request, _| {
+        let mut objects = objects.lock().unwrap();
+        let (verb, path) = request.line.split_once(' ').unwrap();
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let named = query.split('&').find_map(|it| it.strip_prefix("name="));
+        let is_new = query.contains("ifGenerationMatch=0");
+        match (verb, named) {
+            ("POST" | "PUT", Some(name)) if is_new && objects.contains_key(name) => {
+                Answer::status(412)
+            }
+            ("POST", Some(_)) => {
+                let host = request.header("host").unwrap();
+                let session = format!("http://{host}/session?{query}");
+                Answer::Whole(200, vec![("Location".to_owned(), session)], Vec::new())
+            }
+            ("PUT", Some(name)) => {
+                let size = request.body.len();
+                objects.insert(name.to_owned(), request.body.clone());
+                let facts = format!(
+                    r#"{{"etag": "e", "generation": "1", "size": "{size}", "updated": "2026-11-29T14:40:57Z"}}"#
+                );
+                Answer::Whole(200, Vec::new(), facts.into_bytes())
+            }
+            _ => {
+                let name = path.split("/o/").nth(1).unwrap_or_default();
+                match objects.get(name).filter(|_| query == "alt=media") {
+                    Some(content) => Answer::Whole(200, Vec::new(), content.clone()),
+                    None => Answer::status(404),
+                }
+            }
+        }
+    })
+}
+
+#[tokio::test]
+async fn at_gcs_what_another_has_written_stays_as_it_is() {
+    let server = google();
+    let store = open(&format!(
+        "gs://{BUCKET}/a?endpoint={}&skip_signature=true&disable_vm_metadata=true&disable_config_load=true",
+        server.url()
+    ));
+    let spool = tempfile::tempdir().unwrap();
+    let mut first = writer(&store, spool.path()).await;
+    first.write(&sample::snapshot(19), sample::time(19)).await;
+    let summary = first.close(PATIENCE).await;
+    let asked: Vec<String> = server.received().into_iter().map(|it| it.line).collect();
+    assert_eq!((summary.stored, summary.spooled), (1, 0), "{asked:#?}");
+    keeps_what_exists(&store, spool.path()).await;
+    let key = Key {
+        place: Place::of(&sample::task()),
+        id: sample::snapshot(19).capture.id,
+    };
+    assert_eq!(store.load(&key).await.unwrap(), sample::snapshot(19));
+    // The same again is no conflict: an answer may have been lost.
+    let mut third = writer(&store, spool.path()).await;
+    third.write(&sample::snapshot(19), sample::time(19)).await;
+    assert_eq!(third.close(PATIENCE).await.stored, 1);
 }
 
 /// Its stand-in does not know `ifGenerationMatch`; Google does, and answers 412 where the object exists.

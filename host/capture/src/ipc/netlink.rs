@@ -130,6 +130,11 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }
 
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at + 8)?;
+    Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+}
+
 fn push(question: &mut Vec<u8>, flags: u16, sequence: u32, request: &[u8]) {
     let length = u32::try_from(HEADER + request.len()).expect("a request is small");
     question.extend(length.to_ne_bytes());

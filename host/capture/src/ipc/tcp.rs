@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use model::TcpFacts;
 
-use super::netlink::{Client, attributes, u32_at};
+use super::netlink::{Client, attributes, u32_at, u64_at};
 
 const V4: u8 = 2;
 const V6: u8 = 10;
@@ -148,6 +148,8 @@ fn parse(payload: &[u8]) -> Option<Socket> {
         if facts.state != "syn_sent" && facts.state != "close" {
             facts.last_sent_ms = u32_at(info, 44);
             facts.last_received_ms = u32_at(info, 52);
+            facts.bytes_acknowledged = u64_at(info, 120);
+            facts.bytes_received = u64_at(info, 128);
         }
         facts.total_retransmits = u32_at(info, 100);
     }
@@ -215,15 +217,19 @@ mod tests {
         for number in [5_u32, 100, 200, 0, 4712] {
             payload.extend(number.to_ne_bytes());
         }
-        let mut info = vec![0; 104];
+        let mut info = vec![0; 136];
         info[44..48].copy_from_slice(&11_u32.to_ne_bytes());
         info[52..56].copy_from_slice(&12_u32.to_ne_bytes());
         info[100..104].copy_from_slice(&13_u32.to_ne_bytes());
-        payload.extend(108_u16.to_ne_bytes());
+        info[120..128].copy_from_slice(&14_u64.to_ne_bytes());
+        info[128..136].copy_from_slice(&15_u64.to_ne_bytes());
+        payload.extend(140_u16.to_ne_bytes());
         payload.extend(INFO.to_ne_bytes());
         payload.extend(info);
         let socket = parse(&payload).unwrap();
         let facts = TcpFacts {
+            bytes_acknowledged: Some(14),
+            bytes_received: Some(15),
             last_received_ms: Some(12),
             last_sent_ms: Some(11),
             local: "127.0.0.1:8080".to_owned(),

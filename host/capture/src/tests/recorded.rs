@@ -131,6 +131,7 @@ fn as_files_tell(snapshot: &Snapshot) -> model::Ipc {
         endpoint.pipe = None;
         if let Some(tcp) = &mut endpoint.tcp {
             (tcp.last_received_ms, tcp.last_sent_ms) = (None, None);
+            (tcp.bytes_acknowledged, tcp.bytes_received) = (None, None);
             tcp.total_retransmits = None;
             if tcp.state == "listen" {
                 // The file has 0 where the kernel has the length of the queue.

@@ -44,8 +44,10 @@ fn told(lines: &[&str]) -> Stages {
     stages
 }
 
-/// Path, parent, beginning, length and error of each.
-fn listed(stages: &Stages) -> Vec<(String, Option<u64>, f64, f64, Option<String>)> {
+/// Path, parent, beginning, length and error.
+type Listed = (String, Option<u64>, f64, f64, Option<String>);
+
+fn listed(stages: &Stages) -> Vec<Listed> {
     let records = stages.records(100.0).into_iter();
     let listed = records.map(|stage| {
         (

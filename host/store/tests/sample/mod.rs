@@ -182,6 +182,8 @@ fn owner(id: ProcessId) -> Owner {
 
 fn tcp() -> TcpFacts {
     TcpFacts {
+        bytes_acknowledged: Some(4097),
+        bytes_received: Some(8192),
         last_received_ms: Some(1),
         last_sent_ms: Some(2),
         local: "127.0.0.1:1".to_owned(),

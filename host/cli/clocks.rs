@@ -1,0 +1,125 @@
+//! How the clocks of an attempt's nodes stand to each other: asked of what they saw together, and said in words.
+
+use model::Snapshot;
+use store::{Key, Offset, Place, Since, Store};
+
+/// More nodes than these are not looked at: each takes a handful of requests.
+const MOST_NODES: usize = 8;
+/// Snapshots of each node that are looked at, the newest.
+const LOOKED_AT: usize = 4;
+const SECOND: i64 = 1_000_000;
+
+/// Returns how far the clocks of `others` are ahead of that of `place`'s node; nothing where there are too many nodes or
+/// `place` cannot be read. It is a help: without it a page stands all the same.
+pub(crate) async fn offsets(
+    store: &Store,
+    place: &Place,
+    others: &[String],
+) -> Vec<(String, Offset)> {
+    let mut offsets = Vec::new();
+    if others.is_empty() || others.len() > MOST_NODES {
+        return offsets;
+    }
+    let ours = newest(store, place).await;
+    for node in others {
+        let place = Place {
+            node: node.clone(),
+            ..place.clone()
+        };
+        let theirs = newest(store, &place).await;
+        offsets.push((node.clone(), store::offset(&ours, &theirs)));
+    }
+    offsets
+}
+
+async fn newest(store: &Store, place: &Place) -> Vec<Snapshot> {
+    let history = store.history(place, Since::Recent).await.ok();
+    let entries = history.map(|it| it.entries).unwrap_or_default();
+    let mut found = Vec::new();
+    for entry in entries.iter().rev().take(LOOKED_AT) {
+        let key = Key {
+            place: place.clone(),
+            id: entry.id,
+        };
+        found.extend(store.load(&key).await.ok());
+    }
+    found
+}
+
+/// Returns what is known of the clock of another node, for its line on a page.
+pub(crate) fn words(offset: Offset) -> String {
+    // Bounds are widened to whole seconds.
+    let least = offset.least.map(|micros| micros.div_euclid(SECOND));
+    let most = offset.most.map(|micros| -((-micros).div_euclid(SECOND)));
+    match (least, most) {
+        (Some(least), Some(most)) if least > 0 => {
+            format!("its clock is {} to {} ahead", span(least), span(most))
+        }
+        (Some(least), Some(most)) if most < 0 => {
+            format!("its clock is {} to {} behind", span(most), span(least))
+        }
+        (Some(least), Some(most)) => {
+            format!(
+                "its clock is {} behind to {} ahead",
+                span(least),
+                span(most)
+            )
+        }
+        (Some(least), None) if least > 0 => {
+            format!("its clock is at least {} ahead", span(least))
+        }
+        (None, Some(most)) if most < 0 => {
+            format!("its clock is at least {} behind", span(most))
+        }
+        (Some(least), None) => format!("its clock is at most {} behind", span(least)),
+        (None, Some(most)) => format!("its clock is at most {} ahead", span(most)),
+        (None, None) => "unknown how its clock stands: times are as it says".to_owned(),
+    }
+}
+
+fn span(seconds: i64) -> String {
+    let seconds = seconds.unsigned_abs();
+    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{rest}s"),
+        (0, minutes) => format!("{minutes}m{rest:02}s"),
+        (hours, minutes) => format!("{hours}h{minutes:02}m{rest:02}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_said_and_never_a_guess() {
+        let said = |least: Option<i64>, most: Option<i64>| words(Offset { least, most });
+        let hour = 3600 * SECOND;
+        assert_eq!(
+            said(Some(hour - 12 * SECOND - 1), Some(hour + SECOND)),
+            "its clock is 59m47s to 1h00m01s ahead"
+        );
+        assert_eq!(
+            said(Some(-hour), Some(-hour + 1)),
+            "its clock is 59m59s to 1h00m00s behind"
+        );
+        assert_eq!(
+            said(Some(-3 * SECOND), Some(1)),
+            "its clock is 3s behind to 1s ahead"
+        );
+        assert_eq!(
+            said(Some(hour), None),
+            "its clock is at least 1h00m00s ahead"
+        );
+        assert_eq!(
+            said(None, Some(-hour)),
+            "its clock is at least 1h00m00s behind"
+        );
+        assert_eq!(said(Some(-1), None), "its clock is at most 1s behind");
+        assert_eq!(said(None, Some(1)), "its clock is at most 1s ahead");
+        assert_eq!(
+            said(None, None),
+            "unknown how its clock stands: times are as it says"
+        );
+    }
+}
