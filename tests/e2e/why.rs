@@ -125,7 +125,7 @@ fn the_rank_that_the_others_wait_for() {
         .success()
         .stdout;
     assert!(
-        merged.contains("exchange (job.py:25)  [ranks 0,2, 2 threads]"),
+        merged.contains("exchange (job.py:22)  [ranks 0,2, 2 threads]"),
         "{merged}"
     );
     let json = sandbox

@@ -109,14 +109,18 @@ fn blame(page: &mut String, culprit: &Culprit, nodes: &[Vec<Snapshot>]) {
     }
 }
 
-/// The culprit as it was last seen.
+/// The culprit as it was last seen, with its stack where that was ever read: a task that is being ended shows none.
 fn process<'a>(culprit: &Culprit, nodes: &'a [Vec<Snapshot>]) -> Option<&'a Process> {
     let snapshots = nodes.iter().flat_map(|snapshots| snapshots.iter().rev());
-    let mut of_node = snapshots.filter(|snapshot| snapshot.task.node == culprit.node);
-    of_node.find_map(|snapshot| {
-        let mut processes = snapshot.processes.iter();
-        processes.find(|process| process.identity.to_string() == culprit.process)
-    })
+    let of_node = snapshots.filter(|snapshot| snapshot.task.node == culprit.node);
+    let mut seen = of_node.flat_map(|snapshot| {
+        let processes = snapshot.processes.iter();
+        processes.filter(|process| process.identity.to_string() == culprit.process)
+    });
+    let last = seen.next()?;
+    let with_stack = std::iter::once(last).chain(seen);
+    let mut with_stack = with_stack.filter(|process| process.pyspy.is_some());
+    with_stack.next().or(Some(last))
 }
 
 fn victims(page: &mut String, verdict: &Verdict) {
