@@ -103,17 +103,7 @@ fn headline(one: &Obituary, has_followers: bool) -> String {
         .iter()
         .map(|one| format!(", {}", circumstance(one)));
     let around: String = around.collect();
-    let how = ending_words(one.ending);
-    format!("{} {verb}{first}: {how}{core}{around}", who(one))
-}
-
-/// `exited with 3`, `SIGKILL`
-fn ending_words(ending: Ending) -> String {
-    match ending {
-        Ending::Exited(code) => format!("exited with {code}"),
-        Ending::Killed { signal, .. } => supervise::signal_name(signal),
-        Ending::Unknown => "nobody knows how".to_owned(),
-    }
+    format!("{} {verb}{first}: {}{core}{around}", who(one), one.ending)
 }
 
 fn who(one: &Obituary) -> String {
@@ -257,11 +247,10 @@ fn followed(first: &Obituary, rest: &[&Obituary]) -> Option<String> {
         .take(MOST_GROUPS)
         .map(|(ending, group)| {
             let later = later(first, group);
-            let how = ending_words(*ending);
             match ending {
-                Ending::Killed { .. } => format!("{} ended by {how} {later}", all(group, noun)),
-                Ending::Exited(_) => format!("{} {how} {later}", all(group, noun)),
-                Ending::Unknown => format!("{} ended {later}, {how}", all(group, noun)),
+                Ending::Killed { .. } => format!("{} ended by {ending} {later}", all(group, noun)),
+                Ending::Exited(_) => format!("{} {ending} {later}", all(group, noun)),
+                Ending::Unknown => format!("{} ended {later}, {ending}", all(group, noun)),
             }
         })
         .collect();
