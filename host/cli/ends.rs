@@ -138,7 +138,7 @@ impl Ends {
     fn died(&self, death: &Death<'_>) {
         // First what lasts only until its parent has taken it.
         let remains = capture::remains(&self.0.machine, death.process);
-        let mut ending = remains.map_or(Ending::Unknown, |remains| remains.ending);
+        let mut ending = remains.as_ref().map_or(Ending::Unknown, |it| it.ending);
         if ending == Ending::Unknown {
             ending = death.ending();
         }
@@ -147,12 +147,13 @@ impl Ends {
         let circumstance = self.out_of_memory(death.process, ending);
         self.lock().died(Told {
             circumstance,
-            cpu: remains.map(|remains| remains.cpu),
+            cpu: remains.as_ref().map(|remains| remains.cpu),
             ended_at,
             ending,
             at: death.at,
             process: death.process,
             is_late: false,
+            name: remains.map(|remains| remains.name),
         });
     }
 
@@ -166,6 +167,7 @@ impl Ends {
             at: Instant::now(),
             process,
             is_late: true,
+            name: None,
         });
     }
 

@@ -6,12 +6,14 @@ use crate::machine::Machine;
 use crate::proc::{Reader, Stat, stat};
 
 /// What a zombie still says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remains {
     /// All the CPU time that it used.
     pub cpu: LastCpu,
     /// How it ended; unknown where we may not be told.
     pub ending: Ending,
+    /// `comm`; what is no text is U+FFFD.
+    pub name: String,
 }
 
 /// Reads what is left of `process`; nothing where it lives, or is gone. Three small reads at most, which take no lock of its
@@ -42,6 +44,7 @@ pub fn remains(machine: &Machine, process: ProcessId) -> Option<Remains> {
         } else {
             Ending::Unknown
         },
+        name: String::from_utf8_lossy(&stat.comm).into_owned(),
     })
 }
 

@@ -57,6 +57,8 @@ pub(super) struct Told {
     pub(super) ending: Ending,
     /// Whether it was found out by looking, some time after the end.
     pub(super) is_late: bool,
+    /// `comm` at its end; absent where that was too late.
+    pub(super) name: Option<String>,
     pub(super) process: ProcessId,
 }
 
@@ -121,9 +123,7 @@ impl Account {
             let is_new = !self.living.contains_key(&process);
             let last = &mut self.living.entry(process).or_default().last;
             last.ppid = ppid;
-            if last.name.is_empty() {
-                last.name = name;
-            }
+            last.is_called(&name);
             if !is_zombie {
                 last.alive_at = Some(now);
             }
@@ -205,9 +205,12 @@ impl Account {
 
     /// Writes the obituary of a process that was known to live; of any other nothing.
     pub(super) fn died(&mut self, told: Told) {
-        let Some(living) = self.living.remove(&told.process) else {
+        let Some(mut living) = self.living.remove(&told.process) else {
             return;
         };
+        if let Some(name) = &told.name {
+            living.last.is_called(name);
+        }
         if self.dead.len() >= MOST_DEAD {
             self.dead.pop_first();
         }

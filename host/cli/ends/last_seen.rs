@@ -15,6 +15,8 @@ const FRAMES: usize = 32;
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastSeen {
     pub(super) alive_at: Option<Timestamp>,
+    /// `comm` at that time.
+    pub(super) comm: String,
     pub(super) cpu: Option<LastCpu>,
     /// Open descriptors, and how many there may be.
     pub(super) descriptors: Option<(u64, u64)>,
@@ -39,7 +41,15 @@ impl LastSeen {
         self.role = self.role.take().or(older.role);
         self.stack = self.stack.take().or(older.stack);
         if self.name.is_empty() {
-            self.name = older.name;
+            (self.name, self.comm) = (older.name, older.comm);
+        }
+    }
+
+    /// Notes its `comm` now. Another one means that it has become another program, or calls itself so.
+    pub(super) fn is_called(&mut self, comm: &str) {
+        if self.comm != comm {
+            comm.clone_into(&mut self.comm);
+            comm.clone_into(&mut self.name);
         }
     }
 }
@@ -74,6 +84,7 @@ fn last_seen(snapshot: &Snapshot, process: &Process) -> LastSeen {
     let ticks = proc.utime_ticks.zip(proc.stime_ticks);
     LastSeen {
         alive_at: (!is_zombie).then_some(at),
+        comm: comm(process),
         cpu: ticks.map(|(user, system)| LastCpu {
             is_final: false,
             system_ms: milliseconds(system),
@@ -110,9 +121,13 @@ fn main_stack(process: &Process, at: Timestamp) -> Option<(Timestamp, Trace)> {
     Some((at, trace))
 }
 
+fn comm(process: &Process) -> String {
+    process.proc.status.get("Name").cloned().unwrap_or_default()
+}
+
 /// The script or module of a Python program, else `comm`.
 pub(super) fn name(process: &Process) -> String {
-    let comm = process.proc.status.get("Name").cloned().unwrap_or_default();
+    let comm = comm(process);
     if !process.python_candidate {
         return comm;
     }

@@ -250,9 +250,9 @@ fn followed(first: &Obituary, rest: &[&Obituary]) -> Option<String> {
             let later = later(first, group);
             let how = ending.to_string();
             match ending {
-                Ending::Killed { .. } => format!("{} ended by {how} {later}", all(group, noun)),
-                Ending::Exited(_) => format!("{} {how} {later}", all(group, noun)),
-                Ending::Unknown => format!("{} ended {later}, {how}", all(group, noun)),
+                Ending::Killed { .. } => format!("{} ended by {ending} {later}", all(group, noun)),
+                Ending::Exited(_) => format!("{} {ending} {later}", all(group, noun)),
+                Ending::Unknown => format!("{} ended {later}, {ending}", all(group, noun)),
             }
         })
         .collect();
