@@ -248,7 +248,6 @@ fn followed(first: &Obituary, rest: &[&Obituary]) -> Option<String> {
         .take(MOST_GROUPS)
         .map(|(ending, group)| {
             let later = later(first, group);
-            let how = ending.to_string();
             match ending {
                 Ending::Killed { .. } => format!("{} ended by {ending} {later}", all(group, noun)),
                 Ending::Exited(_) => format!("{} {ending} {later}", all(group, noun)),
