@@ -37,6 +37,8 @@ pub(crate) struct Delivery {
     leftovers: Leftovers,
     place: Place,
     report: ReportTurn,
+    /// Until something can be kept again.
+    said_that_all_is_lost: bool,
     said_that_spool_is_full: bool,
     spool: SpoolHandle,
     store: Option<Store>,
@@ -64,6 +66,7 @@ impl Delivery {
             leftovers: Leftovers::default(),
             place,
             report: ReportTurn::new(store.as_ref()),
+            said_that_all_is_lost: false,
             said_that_spool_is_full: false,
             spool,
             store,
@@ -227,11 +230,16 @@ impl Delivery {
         }
         let key = parcel.key.clone();
         match self.spool.put(parcel.key, parcel.bytes).await {
-            Ok(()) => self.waiting = true,
+            Ok(()) => {
+                self.waiting = true;
+                self.said_that_all_is_lost = false;
+            }
             Err(error) => {
                 self.tally.count_lost(&key);
-                let spool = self.spool.directory().display();
-                tracing::warn!(%key, %spool, %error, "Neither store nor spool can keep this; it is lost.");
+                if !std::mem::replace(&mut self.said_that_all_is_lost, true) {
+                    let spool = self.spool.directory().display();
+                    tracing::warn!(%key, %spool, %error, "Neither store nor spool can keep this; it is lost, and so is what comes until one can.");
+                }
             }
         }
     }
