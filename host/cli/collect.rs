@@ -13,7 +13,7 @@ use tracing::{debug, warn};
 
 use crate::control::Board;
 use crate::ledger::Ledger;
-use crate::pipeline::{Kept, look};
+use crate::pipeline::{Kept, Line, look};
 use crate::schedule::Schedule;
 use crate::session::Opening;
 use crate::wishes::Wishes;
@@ -84,7 +84,7 @@ pub(crate) async fn collect(
     let mut end = match (first, early) {
         (Ok(snapshot), None) => {
             let turn = line.keep(snapshot);
-            let turn = book(turn, &mut ledger, &board);
+            let turn = Box::pin(book(turn, &mut ledger, &board));
             drive(turn, &mut requests, &mut wishes, &hurry).await
         }
         (Ok(snapshot), Some(end)) => {
@@ -119,13 +119,19 @@ pub(crate) async fn collect(
             finish(turn, end).await;
             continue;
         }
-        let turn = book(turn, &mut ledger, &board);
+        let turn = Box::pin(book(turn, &mut ledger, &board));
         end = drive(turn, &mut requests, &mut wishes, &hurry).await;
         if trigger == Trigger::Interval {
             schedule.advance(Instant::now(), ledger.interval());
         }
         board.scheduled(&schedule, &ledger);
     }
+    board.note_pause();
+    close(line).await
+}
+
+/// Writes what there is to write, within a bounded time.
+async fn close(line: Line) -> Summary {
     if let Some(ends) = &line.ends {
         ends.close();
     }
@@ -133,7 +139,6 @@ pub(crate) async fn collect(
     if let Some(watch) = &line.watch {
         watch.finish().await;
     }
-    board.note_pause();
     let (summary, ()) = tokio::join!(
         line.writer.close(CLOSE_GRACE),
         line.sinks.close(CLOSE_GRACE)

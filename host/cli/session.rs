@@ -331,18 +331,7 @@ impl Collector {
         let (requests, receiver) = unbounded_channel();
         let board = Board::new(&session, eye.scope.root(), session.clock);
         let watch = session.watch(&eye);
-        let server = match socket {
-            Ok(socket) => {
-                let stages = SharedStages::new(watch.clone(), session.clock);
-                Server::start(socket, board.clone(), requests.clone(), stages)
-            }
-            Err(reason) => {
-                warn!(
-                    "There is no control socket, so `taskscope ctl` does not reach this collector: {reason}."
-                );
-                None
-            }
-        };
+        let server = listen(socket, &board, &requests, &watch, session.clock);
         let (sender, done) = channel();
         let watched = watch.clone();
         let ends = Ends::begin(&eye.machine, eye.scope.clone(), session.clock);
@@ -410,5 +399,27 @@ impl Collector {
         drop(self.server.take()); // what was said last is heard first
         self.request(end);
         self.done.recv_timeout(end.finish_grace()).ok()
+    }
+}
+
+/// Listens at the control socket, where there is one.
+fn listen(
+    socket: Result<Socket, String>,
+    board: &Board,
+    requests: &UnboundedSender<Request>,
+    watch: &Watch,
+    clock: Clock,
+) -> Option<Server> {
+    match socket {
+        Ok(socket) => {
+            let stages = SharedStages::new(watch.clone(), clock);
+            Server::start(socket, board.clone(), requests.clone(), stages)
+        }
+        Err(reason) => {
+            warn!(
+                "There is no control socket, so `taskscope ctl` does not reach this collector: {reason}."
+            );
+            None
+        }
     }
 }

@@ -44,6 +44,15 @@ pub(crate) struct SnapshotArgs {
     look: LookArgs,
 }
 
+/// Why this snapshot is taken.
+const REQUESTED: Cause = Cause {
+    trigger: Trigger::Requested,
+    interval: None,
+    missed_cycles: 0,
+    paused: None,
+    spending: None,
+};
+
 pub(crate) fn run(args: &SnapshotArgs, world: &World) -> anyhow::Result<Outcome> {
     let loaded = config::load(world.config.as_deref())?;
     let watch = WatchArgs {
@@ -58,15 +67,8 @@ pub(crate) fn run(args: &SnapshotArgs, world: &World) -> anyhow::Result<Outcome>
     let machine = session.machine();
     let root = machine.identify(args.pid)?;
     let mut eye = session.eye(machine, root, None);
-    let cause = Cause {
-        trigger: Trigger::Requested,
-        interval: None,
-        missed_cycles: 0,
-        paused: None,
-        spending: None,
-    };
     let mut plugins = session.plugins(eye.machine.helpers());
-    let snapshot = eye.look(cause, world.clock)?;
+    let snapshot = eye.look(REQUESTED, world.clock)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

@@ -164,9 +164,10 @@ fn kept(holdings: &Holdings) -> String {
     if !holdings.is_whole {
         parts.push("what it has open could not all be read".to_owned());
     }
-    match parts.is_empty() {
-        true => String::new(),
-        false => format!(": {}", parts.join("; ")),
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", parts.join("; "))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the obituaries of a run amount to, in about three lines: who ended first, how, and what followed.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use model::{Circumstance, Ending, Holder, Obituary, ProcessId, Timestamp, Unseen};
 
@@ -230,9 +230,10 @@ fn holder(holder: &Holder) -> String {
 /// `  ranks 0-2 ended by SIGTERM 80 ms later`
 fn followed(first: &Obituary, rest: &[&Obituary]) -> Option<String> {
     let ranks: Vec<&&Obituary> = rest.iter().filter(|one| is_rank(one)).collect();
-    let (told, noun) = match ranks.is_empty() {
-        true => (rest.iter().collect(), false),
-        false => (ranks, true),
+    let (told, noun) = if ranks.is_empty() {
+        (rest.iter().collect(), false)
+    } else {
+        (ranks, true)
     };
     // By how they ended, in the order of the first of each.
     let mut groups = Vec::<(Ending, Vec<&Obituary>)>::new();
@@ -266,11 +267,8 @@ fn all(group: &[&Obituary], by_rank: bool) -> String {
     match group {
         [one] => who(one),
         _ if by_rank => {
-            let ranks: BTreeMap<u64, ()> = group
-                .iter()
-                .filter_map(|one| Some((one.rank?, ())))
-                .collect();
-            format!("ranks {}", ranges(ranks.into_keys()))
+            let ranks: BTreeSet<u64> = group.iter().filter_map(|one| one.rank).collect();
+            format!("ranks {}", ranges(ranks.into_iter()))
         }
         _ => format!("{} others", group.len()),
     }
@@ -285,9 +283,12 @@ fn ranges(numbers: impl Iterator<Item = u64>) -> String {
             _ => ranges.push((number, number)),
         }
     }
-    let texts = ranges.into_iter().map(|(first, last)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
+    let texts = ranges.into_iter().map(|(first, last)| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}-{last}")
+        }
     });
     texts.collect::<Vec<_>>().join(",")
 }

@@ -75,46 +75,7 @@ fn peaks(report: &Report) -> String {
     let head = ["", "LATEST", "PEAK", "AT", "STAGE", "MADE BY"].map(str::to_owned);
     let mut rows = vec![head];
     let latest = report.latest_sample.as_ref();
-    let bytes = |of: fn(&Reading) -> Option<u64>| latest.and_then(of).map(table::bytes);
-    let plain = |of: fn(&Reading) -> u64| latest.map(|it| of(it).to_string());
-    let now = [
-        (
-            "RSS, sum of all",
-            "tree_rss_bytes",
-            bytes(|it| it.tree_rss_bytes),
-        ),
-        (
-            "PSS, sum of all",
-            "tree_pss_bytes",
-            bytes(|it| it.tree_pss_bytes),
-        ),
-        (
-            "USS, sum of all",
-            "tree_uss_bytes",
-            bytes(|it| it.tree_uss_bytes),
-        ),
-        (
-            "swapped out",
-            "tree_swap_bytes",
-            bytes(|it| it.tree_swap_bytes),
-        ),
-        (
-            "cgroup memory",
-            "cgroup_memory_bytes",
-            bytes(|it| it.cgroup.as_ref()?.usage_bytes),
-        ),
-        ("GPU memory", "gpu_memory_bytes", None),
-        (
-            "CPU",
-            "cpu_percent",
-            latest
-                .and_then(|it| it.cpu_percent)
-                .map(|it| format!("{it:.0} %")),
-        ),
-        ("processes", "process_count", plain(|it| it.process_count)),
-        ("threads", "thread_count", plain(|it| it.thread_count)),
-    ];
-    for (words, name, now) in now {
+    for (words, name, now) in measures(latest) {
         let Some(peak) = report
             .peaks
             .get(name)
@@ -151,6 +112,49 @@ fn peaks(report: &Report) -> String {
         page.push('\n');
     }
     page
+}
+
+/// The measures in words and by name, each with its latest value where one is known.
+fn measures(latest: Option<&Reading>) -> [(&'static str, &'static str, Option<String>); 9] {
+    let bytes = |of: fn(&Reading) -> Option<u64>| latest.and_then(of).map(table::bytes);
+    let plain = |of: fn(&Reading) -> u64| latest.map(|it| of(it).to_string());
+    [
+        (
+            "RSS, sum of all",
+            "tree_rss_bytes",
+            bytes(|it| it.tree_rss_bytes),
+        ),
+        (
+            "PSS, sum of all",
+            "tree_pss_bytes",
+            bytes(|it| it.tree_pss_bytes),
+        ),
+        (
+            "USS, sum of all",
+            "tree_uss_bytes",
+            bytes(|it| it.tree_uss_bytes),
+        ),
+        (
+            "swapped out",
+            "tree_swap_bytes",
+            bytes(|it| it.tree_swap_bytes),
+        ),
+        (
+            "cgroup memory",
+            "cgroup_memory_bytes",
+            bytes(|it| it.cgroup.as_ref()?.usage_bytes),
+        ),
+        ("GPU memory", "gpu_memory_bytes", None),
+        (
+            "CPU",
+            "cpu_percent",
+            latest
+                .and_then(|it| it.cpu_percent)
+                .map(|it| format!("{it:.0} %")),
+        ),
+        ("processes", "process_count", plain(|it| it.process_count)),
+        ("threads", "thread_count", plain(|it| it.thread_count)),
+    ]
 }
 
 fn limit(reading: &Reading) -> Option<String> {

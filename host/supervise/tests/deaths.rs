@@ -1,4 +1,5 @@
 //! Ends of processes that are not ours to wait for, or that nobody has waited for yet.
+#![expect(clippy::print_stderr, reason = "a test says what it skips")]
 
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};

@@ -55,9 +55,9 @@ fn damage(value: &mut Value, pick: usize, by: &Value) {
             Some(Value::Array(list)) => {
                 let index: usize = key.parse().unwrap();
                 if by.is_null() {
-                    drop(list.remove(index))
+                    drop(list.remove(index));
                 } else {
-                    list[index] = by.clone()
+                    list[index] = by.clone();
                 }
             }
             _ => {}

@@ -1,4 +1,5 @@
 //! Each cause by several mechanisms, none of which the rules know by name.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod broken;
 mod healthy;
