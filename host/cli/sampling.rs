@@ -283,7 +283,7 @@ impl Thread {
         let monitor = self.watch.monitor();
         let line = line::live(&monitor, self.watch.elapsed(), stage);
         drop(monitor);
-        ui::say(&line);
+        ui::mention(&line);
     }
 
     fn keep_report(&mut self) {
@@ -309,7 +309,7 @@ impl Thread {
         };
         // A short run says no more than where its snapshots are.
         if self.settings.log_interval.is_some_and(|it| elapsed > it) {
-            ui::say(&words);
+            ui::mention(&words);
         }
         self.keep_report();
     }

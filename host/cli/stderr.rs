@@ -20,6 +20,19 @@ static LOST: Mutex<usize> = Mutex::new(0);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stderr;
 
+impl Stderr {
+    /// Writes `bytes` if that can be done now; who calls has something more urgent to do than to wait.
+    pub(crate) fn offer(bytes: &[u8]) {
+        // Somebody else waits for it.
+        let Ok(mut lost) = LOST.try_lock() else {
+            return;
+        };
+        if !write_all(bytes, Instant::now()) {
+            *lost += 1;
+        }
+    }
+}
+
 impl Write for Stderr {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut lost = LOST.lock().unwrap_or_else(PoisonError::into_inner);

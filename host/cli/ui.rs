@@ -74,11 +74,20 @@ pub(crate) fn data(text: &str) -> io::Result<()> {
 
 /// Writes words to stderr, every line with our prefix, in one write so that lines of the task do not cut in.
 pub(crate) fn say(words: &str) {
+    _ = Stderr.write_all(prefixed(words).as_bytes());
+}
+
+/// Writes words as [`say`] does, or drops them where stderr takes none now.
+pub(crate) fn mention(words: &str) {
+    Stderr::offer(prefixed(words).as_bytes());
+}
+
+fn prefixed(words: &str) -> String {
     let mut lines = String::new();
     for line in words.lines() {
         _ = writeln!(lines, "[taskscope] {line}");
     }
-    _ = Stderr.write_all(lines.as_bytes());
+    lines
 }
 
 /// How far long work is, on one line of a terminal; nothing where stderr is none, or the work is short.

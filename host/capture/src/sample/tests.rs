@@ -222,6 +222,7 @@ fn a_process_is_read_again_and_again_with_files_that_stay_open() {
         "import sys\nsys.stdin.readline()\nblock = bytearray(b'x' * (64 << 20))\nsys.stdin.read()";
     let mut command = Command::new(&testkit::newest_python().path);
     let mut child = Started::new(command.args(["-c", code]));
+    testkit::wait_until_asleep(child.pid());
     let mut sampler = sampler(local(), child.pid());
     let first = take(&mut sampler);
     let before = of(&first, child.pid());

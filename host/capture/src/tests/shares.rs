@@ -20,10 +20,10 @@ const HIERARCHIES: [&str; 2] = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
 const FORKS: &str = "import os, sys
 open(sys.argv[1] + '/cgroup.procs', 'w').write(str(os.getpid()))
 block = bytearray(b'x' * (300 << 20))
-for _ in range(6):
+for child in range(6):
     if os.fork() == 0:
         block[:40 << 20] = b'y' * (40 << 20)
-        print('ready', flush=True)
+        open(sys.argv[2] + '/ready-' + str(child), 'w').close()
         sys.stdin.read()
         os._exit(0)
 sys.stdin.read()
@@ -77,25 +77,24 @@ fn shares_of_processes_that_share_come_to_what_their_cgroup_counts() {
     let Some(cgroup) = OwnCgroup::new() else {
         return;
     };
+    let ready = tempfile::tempdir().unwrap();
     let mut command = Command::new(&newest_python().path);
-    let child = Started::new(command.args(["-c", FORKS, cgroup.path()]));
+    command.args(["-c", FORKS, cgroup.path()]).arg(ready.path());
+    let child = Started::new(&mut command);
+    // Until then memory comes and goes.
+    wait_until(DEADLINE, || {
+        fs::read_dir(ready.path()).unwrap().count() == 6
+    });
     let machine = local();
     let scope = Scope::tree(machine.identify(child.pid()).unwrap(), None);
     let mut sampler = Sampler::new(Arc::new(machine), scope, true);
-    let mut found = None;
-    wait_until(DEADLINE, || {
-        let moment = SampleMoment {
-            now: Timestamp::from_microseconds(0).unwrap(),
-            elapsed: Duration::ZERO,
-        };
-        let sample = sample(&mut sampler, moment).unwrap();
-        let shares = sample.sum(|it| it.pss_bytes).0;
-        let own = sum(&sample, |it| it.uss_bytes);
-        found = (shares == 7 && own >= 6 * (40 << 20)).then_some(sample);
-        found.is_some()
-    });
+    let moment = SampleMoment {
+        now: Timestamp::from_microseconds(0).unwrap(),
+        elapsed: Duration::ZERO,
+    };
+    let sample = sample(&mut sampler, moment).unwrap();
     sampler.close();
-    let sample = found.unwrap();
+    assert_eq!(sample.sum(|it| it.pss_bytes).0, 7, "{:?}", sample.gaps);
     let counted = sample.cgroup.as_ref().unwrap();
     assert_eq!(counted.path.as_deref(), Some(cgroup.path()));
     let counted = counted.anon_bytes.unwrap() + counted.shmem_bytes.unwrap();
