@@ -26,6 +26,8 @@ use crate::ui;
 use keeping::Keeping;
 pub(crate) use telemetry::Telemetry;
 
+/// The end of a shorter stage is no news, seconds.
+const SHORTEST_STAGE: f64 = 1.0;
 /// Between two reports where there are no live lines.
 const REPORT_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -262,13 +264,19 @@ impl Thread {
         interval * times.unwrap_or(60)
     }
 
-    /// Returns what stages have ended since this was last asked, in words.
+    /// Returns what stages of some length have ended since this was last asked, in words.
     fn ended_stages(&mut self) -> Option<String> {
         let monitor = self.watch.monitor();
         let (_, ended) = monitor.stages.counts();
         let before = std::mem::replace(&mut self.ended_stages, ended);
-        let newest = monitor.stages.newest_ended().filter(|_| ended > before)?;
-        Some(line::stage(newest, ended - before - 1))
+        let new = usize::try_from(ended - before).unwrap_or(usize::MAX);
+        let mut long = monitor
+            .stages
+            .newest_ended()
+            .take(new)
+            .filter(|stage| stage.wall_seconds >= SHORTEST_STAGE);
+        let newest = long.next()?;
+        Some(line::stage(newest, long.count()))
     }
 
     fn say(&self, stage: &str) {

@@ -273,10 +273,10 @@ fn a_held_gil_stops_no_sample() {
 fn a_stage_has_its_samples_a_line_at_its_end_and_a_row_in_the_report() {
     let sandbox = quick("");
     let program = binary();
-    let task = format!("{} stage fit -- sleep 1; sleep 0.2", program.display());
+    let task = format!("{} stage fit -- sleep 1.1; sleep 0.2", program.display());
     let output = sandbox.run(["run", "--", "sh", "-c", &task]).success();
     assert!(
-        output.stderr.contains("completed fit in "),
+        output.stderr.contains("completed fit ("),
         "{}",
         output.stderr
     );

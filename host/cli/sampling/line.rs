@@ -31,17 +31,17 @@ pub(super) fn live(monitor: &Monitor, elapsed: Duration, what: &str) -> String {
 }
 
 /// Returns that `stage` ended, and that `more` have ended since the last line.
-pub(super) fn stage(stage: &Stage, more: u64) -> String {
+pub(super) fn stage(stage: &Stage, more: usize) -> String {
     let took = table::duration(Duration::try_from_secs_f64(stage.wall_seconds).unwrap_or_default());
     let path = safe(&path_text(&stage.path));
     let words = match &stage.error {
-        Some(error) => format!("failed {path} after {took}: {}", safe(error)),
-        None => format!("completed {path} in {took}"),
+        Some(error) => format!("failed {path} ({took}, {})", safe(error)),
+        None => format!("completed {path} ({took})"),
     };
     match more {
         0 => format!("{words}{BETWEEN}"),
         more => format!(
-            "{words} (and {}){BETWEEN}",
+            "{words} and {}{BETWEEN}",
             count(more, "more stage", "more stages")
         ),
     }

@@ -69,7 +69,7 @@ fn the_live_line_says_what_is_known_and_what_is_not() {
     .unwrap();
     let line = line::live(&monitor, minute, &line::stage(&ended, 2));
     assert!(
-        line.starts_with("completed fit\\u{1b}[2J in 2.0s (and 2 more stages) · 1m30s · "),
+        line.starts_with("completed fit\\u{1b}[2J (2.0s) and 2 more stages · 1m30s · "),
         "{line}"
     );
     assert!(line.contains(" · CPU 150 % · "), "{line}");

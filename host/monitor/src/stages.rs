@@ -225,9 +225,9 @@ impl Stages {
         }
     }
 
-    /// Returns the stage that ended last.
-    pub fn newest_ended(&self) -> Option<&Stage> {
-        self.ended.back()
+    /// Returns the stages that have ended, those that are kept, the newest first.
+    pub fn newest_ended(&self) -> impl Iterator<Item = &Stage> {
+        self.ended.iter().rev()
     }
 
     /// Returns whether a stage of `owner` is open.

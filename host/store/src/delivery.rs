@@ -37,7 +37,7 @@ pub(crate) struct Delivery {
     leftovers: Leftovers,
     place: Place,
     report: ReportTurn,
-    said_that_spool_is_full: bool,
+    said: Said,
     spool: SpoolHandle,
     store: Option<Store>,
     /// New parcels wait in the spool, because trying the store takes its time.
@@ -45,6 +45,14 @@ pub(crate) struct Delivery {
     tally: Tally,
     /// Whether objects of this place may be in the spool that are not in the queue.
     waiting: bool,
+}
+
+/// What was said of the spool, and is not said again.
+#[derive(Debug, Default)]
+struct Said {
+    /// Until something can be kept again.
+    all_is_lost: bool,
+    spool_is_full: bool,
 }
 
 impl Delivery {
@@ -64,7 +72,7 @@ impl Delivery {
             leftovers: Leftovers::default(),
             place,
             report: ReportTurn::new(store.as_ref()),
-            said_that_spool_is_full: false,
+            said: Said::default(),
             spool,
             store,
             store_is_down: false,
@@ -227,18 +235,23 @@ impl Delivery {
         }
         let key = parcel.key.clone();
         match self.spool.put(parcel.key, parcel.bytes).await {
-            Ok(()) => self.waiting = true,
+            Ok(()) => {
+                self.waiting = true;
+                self.said.all_is_lost = false;
+            }
             Err(error) => {
                 self.tally.count_lost(&key);
-                let spool = self.spool.directory().display();
-                tracing::warn!(%key, %spool, %error, "Neither store nor spool can keep this; it is lost.");
+                if !std::mem::replace(&mut self.said.all_is_lost, true) {
+                    let spool = self.spool.directory().display();
+                    tracing::warn!(%key, %spool, %error, "Neither store nor spool can keep this; it is lost, and so is what comes until one can.");
+                }
             }
         }
     }
 
     async fn say_when_spool_is_full(&mut self) {
-        if self.spool.evicted().await > 0 && !self.said_that_spool_is_full {
-            self.said_that_spool_is_full = true;
+        if self.spool.evicted().await > 0 && !self.said.spool_is_full {
+            self.said.spool_is_full = true;
             tracing::warn!(
                 spool = %self.spool.directory().display(),
                 "The spool is full; the oldest snapshots in it are thrown away."
