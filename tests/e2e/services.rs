@@ -130,7 +130,8 @@ fn a_store_that_hangs_costs_a_short_task_nothing_and_a_push_brings_what_waits() 
     let spool = notes[0].parent().unwrap().to_str().unwrap();
     // The spool knows its store, but no secret.
     let push = sandbox.run(["spool", "push", spool, &url]).success();
-    assert!(push.stderr.contains("1 snapshot of "), "{push}");
+    let records = push.stderr.contains("1 snapshot and ") && push.stderr.contains(" records of ");
+    assert!(records, "{push}");
     let list = sandbox.run(["list", &url, "--json"]).success();
     let list: Value = serde_json::from_str(&list.stdout).unwrap();
     assert_eq!(list[0]["snapshots"], 1);

@@ -1,8 +1,8 @@
 //! Snapshots to what is wrong: a pure function. Says who is to blame, who waits, and what shows it; says unknown where that
 //! cannot be told. Reads nothing, asks for no time.
 //!
-//! [`judge`] lays out a [`Case`](case), finds who waits for whom ([`graph`](graph)), groups ranks ([`group`](group)), and then
-//! tries the [`rules`] one by one, the most certain first.
+//! [`judge()`] lays out a case (`case.rs`), finds who waits for whom (`graph.rs`), groups ranks (`group.rs`), and then
+//! tries the rules (`rules.rs`) one by one, the most certain first.
 
 mod case;
 mod claim;

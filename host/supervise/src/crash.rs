@@ -2,7 +2,7 @@
 //!
 //! Out of memory, on a bug of ours or of a library, the process is not ended but starts its own program anew, by exec: the
 //! PID, the children and the blocked and pending signals stay, all threads and all memory go. What is started so is a
-//! stand-in ([`crate::stand_in`]), which does nothing but supervise. Signals of a fault that somebody else has sent are
+//! stand-in ([`crate::stand_in()`]), which does nothing but supervise. Signals of a fault that somebody else has sent are
 //! handed to the watching thread, like every other signal.
 #![expect(
     unsafe_code,

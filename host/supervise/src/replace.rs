@@ -9,7 +9,7 @@ use crate::kernel;
 use crate::start::{StartError, TaskCommand, start_error};
 
 /// Replaces this process by the command, which has our PID, standard streams, and the signal mask and the ignored signals that
-/// we were started with. Returns only where that fails. As for [`crate::start`], no other thread may exist.
+/// we were started with. Returns only where that fails. As for [`crate::start()`], no other thread may exist.
 pub fn replace_by(command: &TaskCommand) -> StartError {
     let inherited = match Inherited::take_over(&SigSet::empty()) {
         Ok(inherited) => inherited,

@@ -9,7 +9,7 @@ use crate::terminal::Terminal;
 use crate::{Ending, Event, Manner, Recipients, Started, signals};
 
 /// Supervises `task`, a child of ours that this process had started before it crashed, until it has ended; for the command line
-/// that [`crate::start`] was given. Signals that came meanwhile are forwarded now.
+/// that [`crate::start()`] was given. Signals that came meanwhile are forwarded now.
 pub fn stand_in(
     task: i32,
     manner: &Manner,

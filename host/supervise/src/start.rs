@@ -35,7 +35,7 @@ pub struct Manner {
     pub recipients: Recipients,
     /// How long after a SIGTERM whoever got it is killed; never where there is none.
     pub stop_grace: Option<Duration>,
-    /// The command line on which our program calls [`crate::stand_in`], should we crash: two words are added, the PID of the
+    /// The command line on which our program calls [`crate::stand_in()`], should we crash: two words are added, the PID of the
     /// task and the number of the signal. Where there is none, a crash leaves the task alone.
     pub stand_in: Vec<OsString>,
 }
