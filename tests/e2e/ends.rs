@@ -199,7 +199,7 @@ fn a_task_that_ends_well_has_obituaries_and_no_more_words() {
     }
 }
 
-/// Processes that end in an order that is known, 20 ms apart: a parent that does not wait for them until all have ended, so that
+/// Processes that end in an order that is known, 100 ms apart: a parent that does not wait for them until all have ended, so that
 /// nobody's turn is taken from the kernel.
 const IN_ORDER: &str = r#"
 import os, random, signal, time
@@ -214,7 +214,7 @@ while not os.path.exists("go"):
 random.shuffle(children)
 for child in children:
     os.kill(child, random.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV]))
-    time.sleep(0.02)
+    time.sleep(0.1)
 print(*children)
 for child in children:
     os.waitpid(child, 0)
