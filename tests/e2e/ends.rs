@@ -175,6 +175,8 @@ fn the_rank_that_died_first_is_named_and_what_followed() {
             dead["stack"]["frames"].as_array().unwrap().len() >= 2,
             "{dead}"
         );
+        let page = sandbox.run(["report"]).success().stdout;
+        assert!(page.contains(lines[first]), "{page}");
         let order = |rank| of_rank(&obituaries, rank)["order"].as_u64();
         assert!([0, 1, 3].iter().all(|&rank| order(rank) > order(2)));
         let launcher = obituaries.last().unwrap();
@@ -187,9 +189,17 @@ fn a_task_that_ends_well_has_obituaries_and_no_more_words() {
     let (sandbox, output) = run_ranks("well");
     let output = output.success();
     let lines = ours(&output);
-    assert_eq!(lines.len(), 1, "{output}");
-    assert!(lines[0].contains(" snapshots of test/one in "), "{output}");
+    assert!(
+        !output.stderr.contains("died") && !output.stderr.contains("ended"),
+        "{output}"
+    );
+    assert!(
+        lines.last().unwrap().contains(" snapshots of test/one in "),
+        "{output}"
+    );
     let obituaries = obituaries(&sandbox);
+    let page = sandbox.run(["report"]).success().stdout;
+    assert!(page.contains(" seen to end, each with 0"), "{page}");
     for rank in 0..4 {
         let dead = of_rank(&obituaries, rank);
         assert_eq!(dead["ending"].to_string(), r#"{"exited":0}"#);

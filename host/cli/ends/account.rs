@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use capture::{Found, MemoryCgroup};
 use model::{
-    Circumstance, Ending, Filesystem, Holder, LastCpu, Obituary, ProcessId, Snapshot, Timestamp,
-    Unseen,
+    Circumstance, Ending, Filesystem, Holder, LastCpu, LastMemory, Obituary, ProcessId, Sample,
+    Snapshot, Timestamp, Unseen,
 };
 
 use super::circumstances::circumstances;
 use super::last_seen::{self, LastSeen};
+use super::words::is_notable;
 
 /// Obituaries that are kept for the words of the end: the first ones, which are the causes.
 const MOST_NOTABLE: usize = 512;
@@ -33,6 +34,8 @@ pub(super) struct Account {
     /// As last seen.
     filesystem: Filesystem,
     living: BTreeMap<ProcessId, Living>,
+    /// When processes were last looked for.
+    looked: Option<Instant>,
     next: u64,
     notable: Vec<Obituary>,
     pending: Vec<Obituary>,
@@ -70,6 +73,7 @@ impl Account {
             dead: BTreeSet::new(),
             filesystem: Filesystem::default(),
             living: BTreeMap::from([(root, Living::default())]),
+            looked: None,
             next: 0,
             notable: Vec::new(),
             pending: Vec::new(),
@@ -108,7 +112,13 @@ impl Account {
     }
 
     /// Notes processes that were found; returns those that were not known.
-    pub(super) fn found(&mut self, found: Vec<Found>, now: Timestamp) -> Vec<ProcessId> {
+    pub(super) fn found(
+        &mut self,
+        found: Vec<Found>,
+        now: Timestamp,
+        looked: Instant,
+    ) -> Vec<ProcessId> {
+        self.looked = Some(looked);
         let mut new = Vec::new();
         for Found {
             is_zombie,
@@ -130,6 +140,38 @@ impl Account {
             new.extend(is_new.then_some(process));
         }
         new
+    }
+
+    /// Notes what a sample taken at `taken` says; returns the processes that were not known.
+    pub(super) fn sampled(&mut self, sample: &Sample, taken: Instant) -> Vec<ProcessId> {
+        let found = sample.processes.iter().map(|process| Found {
+            is_zombie: matches!(process.state, 'Z' | 'X'),
+            name: process.name.clone(),
+            ppid: process.ppid,
+            process: process.identity,
+        });
+        let new = self.found(found.collect(), sample.at, taken);
+        for process in &sample.processes {
+            let living = self.living.get_mut(&process.identity);
+            if let Some((living, rss_bytes)) = living.zip(process.rss_bytes) {
+                let known = living.last.memory.and_then(|it| it.peak_rss_bytes);
+                // Not every sample reads the peak, and it never falls.
+                let peak = process
+                    .peak_rss_bytes
+                    .or(known.map(|known| known.max(rss_bytes)));
+                living.last.memory = Some(LastMemory {
+                    at: sample.at,
+                    peak_rss_bytes: peak,
+                    rss_bytes,
+                });
+            }
+        }
+        new
+    }
+
+    /// When processes were last looked for.
+    pub(super) fn looked(&self) -> Option<Instant> {
+        self.looked
     }
 
     /// Notes which cgroup counts the memory of `process`.
@@ -238,7 +280,7 @@ impl Account {
         };
         put(&mut obituary, &living.last);
         self.next += 1;
-        let is_notable = obituary.rank.is_some() || obituary.ending != Ending::Exited(0);
+        let is_notable = is_notable(&obituary);
         if is_notable && self.notable.len() < MOST_NOTABLE {
             self.notable.push(obituary.clone());
         }
@@ -266,7 +308,6 @@ impl Account {
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         let first = self.pending.first();
         let is_old = first.is_some_and(|first| now.since(first.ended_at) >= LONGEST_WAIT);
-        let is_notable = |one: &Obituary| one.ending != Ending::Exited(0) || one.rank.is_some();
         is_old || self.pending.len() >= ENOUGH || self.pending.iter().any(is_notable)
     }
 

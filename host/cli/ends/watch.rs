@@ -11,8 +11,9 @@ use super::{Ends, Shared};
 
 /// How often memory is looked at.
 const TICK: Duration = Duration::from_millis(250);
-/// How often new processes are looked for; at first each time, because that is when a task begins most of its processes.
-const DISCOVERY: Duration = Duration::from_secs(1);
+/// New processes are looked for when no sample has for so long; at first each time, because that is when a task begins most of its
+/// processes.
+const DISCOVERY: Duration = Duration::from_millis(1500);
 const BEGINNING: Duration = Duration::from_secs(3);
 /// So many cgroups of a task are watched for memory.
 const MOST_CGROUPS: usize = 8;
@@ -30,7 +31,6 @@ pub(super) fn start(ends: &Ends, ask: impl Fn() + Send + 'static) {
 
 fn run(shared: &Weak<Shared>, ask: &impl Fn()) {
     let begun = Instant::now();
-    let mut discovered = None::<Instant>;
     let mut forecast = Forecast::default();
     while let Some(shared) = shared.upgrade() {
         let ends = Ends(shared);
@@ -38,9 +38,9 @@ fn run(shared: &Weak<Shared>, ask: &impl Fn()) {
             return;
         }
         let now = Instant::now();
-        let is_due = discovered.is_none_or(|last| now.duration_since(last) >= DISCOVERY);
+        let looked = ends.lock().looked();
+        let is_due = looked.is_none_or(|last| now.duration_since(last) >= DISCOVERY);
         if is_due || now.duration_since(begun) < BEGINNING {
-            discovered = Some(now);
             ends.discover();
         }
         if ends.foresees(&mut forecast, now) {
