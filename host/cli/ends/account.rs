@@ -1,6 +1,7 @@
 //! The account of who lives and how the others ended. Pure: who asks the machine is elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use capture::{Found, MemoryCgroup};
@@ -22,6 +23,15 @@ const ENOUGH: usize = 500;
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// So many of the dead are remembered, lest a look that began before their end takes them for new.
 const MOST_DEAD: usize = 1 << 16;
+/// So long after it was first seen a process may be moved to a cgroup of its own at any moment.
+const YOUTH: Duration = Duration::from_secs(5);
+/// Of so many a second the cgroup is read again.
+const IN_TURN: usize = 32;
+/// Before all processes.
+const FIRST: ProcessId = ProcessId {
+    pid: 0,
+    start_time_ticks: 0,
+};
 /// Who held most is told of so many.
 const MOST_HOLDERS: usize = 3;
 
@@ -40,6 +50,8 @@ pub(super) struct Account {
     notable: Vec<Obituary>,
     pending: Vec<Obituary>,
     root: ProcessId,
+    /// Whose cgroup was read last.
+    turn: ProcessId,
     unseen: Unseen,
 }
 
@@ -48,6 +60,8 @@ struct Living {
     cgroup: Option<MemoryCgroup>,
     is_unheld: bool,
     last: LastSeen,
+    /// When it was first seen by a look between snapshots.
+    since: Option<Instant>,
 }
 
 /// What was told of an end.
@@ -78,6 +92,7 @@ impl Account {
             notable: Vec::new(),
             pending: Vec::new(),
             root,
+            turn: FIRST,
             unseen: Unseen::default(),
         }
     }
@@ -131,7 +146,9 @@ impl Account {
                 continue;
             }
             let is_new = !self.living.contains_key(&process);
-            let last = &mut self.living.entry(process).or_default().last;
+            let living = self.living.entry(process).or_default();
+            living.since.get_or_insert(looked);
+            let last = &mut living.last;
             last.ppid = ppid;
             last.is_called(&name);
             if !is_zombie {
@@ -172,6 +189,28 @@ impl Account {
     /// When processes were last looked for.
     pub(super) fn looked(&self) -> Option<Instant> {
         self.looked
+    }
+
+    /// Returns those whose cgroup is to be read again: the ones that came lately, because it is at first that a process is moved, and
+    /// some of the others in turn.
+    pub(super) fn may_have_moved(&mut self, now: Instant) -> Vec<ProcessId> {
+        let is_new = |living: &Living| {
+            living
+                .since
+                .is_some_and(|since| now.duration_since(since) < YOUTH)
+        };
+        let young = self.living.iter().filter(|(_, living)| is_new(living));
+        let mut chosen: Vec<ProcessId> = young.map(|(&id, _)| id).take(IN_TURN).collect();
+        let after = (Bound::Excluded(self.turn), Bound::Unbounded);
+        let next: Vec<ProcessId> = self
+            .living
+            .range(after)
+            .map(|(&id, _)| id)
+            .take(IN_TURN)
+            .collect();
+        self.turn = next.last().copied().unwrap_or(FIRST);
+        chosen.extend(next);
+        chosen
     }
 
     /// Notes which cgroup counts the memory of `process`.
