@@ -216,8 +216,8 @@ fn a_task_that_ends_well_has_obituaries_and_no_more_words() {
     assert_eq!(main["cpu"]["is_final"], true, "{main}");
 }
 
-/// Processes that end in an order that is known, 20 ms apart: a parent that does not wait for them until all have ended, so that
-/// nobody's turn is taken from the kernel.
+/// Processes that end in an order that is known, each 20 ms after the one before has ended. The parent sees that and does not take
+/// their status until all have, so that nobody's turn is taken from the kernel.
 const IN_ORDER: &str = r#"
 import os, random, signal, time
 children = []
@@ -231,6 +231,7 @@ while not os.path.exists("go"):
 random.shuffle(children)
 for child in children:
     os.kill(child, random.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV]))
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
     time.sleep(0.02)
 print(*children)
 for child in children:

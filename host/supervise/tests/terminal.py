@@ -130,10 +130,13 @@ type_in("sesame\n")
 assert "sesame" not in expect("asked emases")
 expect("PROMPT> ")
 assert exit_status() == 0
-resized = """import signal
-signal.signal(signal.SIGWINCH, lambda *_: print('resi' + 'zed', flush=True))
+resized = """import signal, time
+def told(*_):
+    print('resi' + 'zed', flush=True)
+    raise SystemExit
+signal.signal(signal.SIGWINCH, told)
 print('lis' + 'tens', flush=True)
-signal.pause()
+while True: time.sleep(0.05)
 """
 with open("resized.py", "w") as file:
     file.write(resized)
