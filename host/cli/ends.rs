@@ -9,6 +9,7 @@ mod last_seen;
 mod leftovers;
 
 mod pressure;
+mod stored;
 mod watch;
 mod words;
 
@@ -17,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use capture::{Found, Machine, MemoryCgroup, Scope};
-use model::{Circumstance, Ending, ObituarySegment, ProcessId, SCHEMA_VERSION, Snapshot};
+use model::{Circumstance, Ending, ObituarySegment, ProcessId, SCHEMA_VERSION, Sample, Snapshot};
 use rustix::process::{Resource, getrlimit};
 use store::{RecordKind, Records};
 use supervise::{Death, Deaths, Hold};
@@ -26,7 +27,9 @@ use tracing::warn;
 use crate::clock::Clock;
 use account::{Account, Told};
 
-pub(crate) use words::words;
+use words::{known_end, words};
+
+pub(crate) use stored::StoredEnds;
 
 /// So many processes are held at a time at most, and half of the descriptors that we may have.
 const MOST_HELD: u64 = 4096;
@@ -48,7 +51,7 @@ struct Shared {
     /// Whether all is told that will be.
     is_closed: AtomicBool,
     /// Who looks here does not wait for a capture.
-    machine: Machine,
+    machine: Arc<Machine>,
     /// Where obituaries are kept; absent until the store is open.
     records: OnceLock<Records>,
     /// Who belongs to the task, as last found.
@@ -57,9 +60,8 @@ struct Shared {
 
 impl Ends {
     /// Begins to hold the processes of `scope`. Trouble is a warning: the task goes on.
-    pub(crate) fn begin(machine: &Machine, scope: Scope, clock: Clock) -> Self {
+    pub(crate) fn begin(machine: Arc<Machine>, scope: Scope, clock: Clock) -> Self {
         let root = scope.root();
-        let machine = machine.beside();
         let account = Account::new(root, Instant::now(), clock.now());
         let ends = Self(Arc::new_cyclic(|shared: &Weak<Shared>| {
             let shared = Weak::clone(shared);
@@ -107,10 +109,20 @@ impl Ends {
         }
     }
 
+    /// Notes what a sample says of each process.
+    pub(crate) fn sampled(&self, sample: &Sample) {
+        let now = Instant::now();
+        let new = self.lock().sampled(sample, now);
+        for process in new {
+            self.hold(process);
+        }
+        self.look_after_unheld();
+    }
+
     /// Notes processes that were found by discovery alone.
     fn found(&self, found: Vec<Found>) {
         let now = self.0.clock.now();
-        let new = self.lock().found(found, now);
+        let new = self.lock().found(found, now, Instant::now());
         for process in new {
             self.hold(process);
         }
@@ -225,6 +237,7 @@ impl Ends {
     /// Returns what there is to say at the end, the main process having ended as `main`.
     pub(crate) fn words(&self, main: Ending) -> Vec<String> {
         let account = self.lock();
+        let main = known_end(main, account.notable(), account.root());
         words(account.notable(), account.root(), main, account.unseen())
     }
 

@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::clock::Clock;
+use crate::ends::Ends;
 use crate::schedule::Schedule;
 use crate::ui;
 use keeping::Keeping;
@@ -78,6 +79,7 @@ pub(crate) struct Watch {
 /// What the sampling thread has.
 struct Thread {
     clock: Clock,
+    ends: Ends,
     keeping: Keeping,
     /// When the next live line is due, and the next report.
     report_due: Instant,
@@ -101,6 +103,7 @@ impl Watch {
         about: About,
         settings: SamplingSettings,
         clock: Clock,
+        ends: Ends,
     ) -> Self {
         let (messages, receiver) = channel();
         let began = Instant::now();
@@ -114,6 +117,7 @@ impl Watch {
         };
         let thread = Thread {
             clock,
+            ends,
             keeping: Keeping::default(),
             report_due: began + settings.report_interval(),
             is_stale: true,
@@ -237,6 +241,7 @@ impl Thread {
             Ok(sample) => {
                 let cost = Duration::from_secs_f64(sample.cpu_ms.unwrap_or(0.0) / 1e3);
                 self.cost = (self.cost * 3 + cost) / 4;
+                self.ends.sampled(&sample);
                 let reading = self.watch.monitor().sample(sample.clone(), missed).clone();
                 if let Some(telemetry) = &self.watch.telemetry {
                     telemetry.write(&sample, &reading, moment.elapsed);

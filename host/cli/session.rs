@@ -111,7 +111,7 @@ impl Session {
     }
 
     /// Starts the samples of what `eye` looks at.
-    fn watch(&self, eye: &Eye) -> Watch {
+    fn watch(&self, eye: &Eye, ends: &Ends) -> Watch {
         let monitor = &self.loaded.settings.monitor;
         let is_set = self.loaded.sets("monitor.interval");
         let share = self.loaded.settings.capture.budget.percent() / 100.0;
@@ -141,7 +141,7 @@ impl Session {
             eye.scope.clone(),
             settings.detailed_memory,
         );
-        Watch::start(sampler, about, settings, self.clock)
+        Watch::start(sampler, about, settings, self.clock, ends.clone())
     }
 
     /// Returns when to look ahead of the deadline that the environment names.
@@ -330,11 +330,12 @@ impl Collector {
     pub(crate) fn start(session: Session, eye: Eye, socket: Result<Socket, String>) -> Self {
         let (requests, receiver) = unbounded_channel();
         let board = Board::new(&session, eye.scope.root(), session.clock);
-        let watch = session.watch(&eye);
+        let machine = Arc::clone(&eye.machine);
+        let ends = Ends::begin(machine, eye.scope.clone(), session.clock);
+        let watch = session.watch(&eye, &ends);
         let server = listen(socket, &board, &requests, &watch, session.clock);
         let (sender, done) = channel();
         let watched = watch.clone();
-        let ends = Ends::begin(&eye.machine, eye.scope.clone(), session.clock);
         let asked = requests.clone();
         ends.watch(move || {
             _ = asked.send(Request::Snapshot(Trigger::Pressure));

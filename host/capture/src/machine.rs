@@ -21,7 +21,7 @@ use crate::memory::MemoryReader;
 use crate::proc::{Reader, stat, status};
 use crate::recall::Recall;
 use crate::sight::Sights;
-use crate::stack_settings::{StackSettings, StackSource};
+use crate::stack_settings::StackSettings;
 use crate::stacks::StackReaders;
 use crate::turns::Turns;
 
@@ -138,20 +138,6 @@ impl Machine {
     /// Returns the clock ticks of a second, the unit of CPU times.
     pub fn clock_ticks_per_second(&self) -> u64 {
         self.clock_ticks_per_second
-    }
-
-    /// Returns another that looks at the same place and knows the same processes of ours, without stacks, GPUs and helpers: for who
-    /// looks beside captures.
-    #[must_use]
-    pub fn beside(&self) -> Self {
-        let stacks = StackSettings {
-            source: StackSource::Off,
-            timeout: self.stack_timeout,
-            nonblocking: true,
-            max_parallel: 1,
-        };
-        let beside = Self::at(self.proc.clone(), self.cgroup.clone(), stacks);
-        beside.with_helpers(self.helpers.clone())
     }
 
     /// Returns the identity of the process that has `pid` now.

@@ -7,7 +7,7 @@ use anyhow::Context;
 use capture::{CaptureError, Machine, Scope};
 use clap::Args;
 use model::Trigger;
-use supervise::Event;
+use supervise::{Ending, Event};
 
 use crate::args::WatchArgs;
 use crate::collect::Request;
@@ -62,7 +62,9 @@ pub(crate) fn run(args: &AttachArgs, world: &World) -> anyhow::Result<Outcome> {
     }
     let collector = Collector::start(session.clone(), eye, socket);
     let end = wait(&session, &collector, family, &events);
+    let ends = collector.ends.clone();
     let all_stored = conclude(collector.finish(end), &session);
+    ui::say(&ends.words(Ending::Unknown).join("\n"));
     Ok(if all_stored {
         Outcome::Well
     } else {

@@ -8,6 +8,7 @@ use store::{Place, RecordKind, Store, StoreError};
 use crate::args::StoredArgs;
 use crate::commands::World;
 use crate::config;
+use crate::ends::StoredEnds;
 use crate::outcome::Outcome;
 use crate::page;
 use crate::root;
@@ -34,20 +35,31 @@ pub(crate) fn run(args: &ReportArgs, world: &World) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let (report, curve, other_nodes) = runtime.block_on(async {
+    let (report, curve, ends, other_nodes) = runtime.block_on(async {
         let store = Store::open(&location)?;
         let source = root::source(&store, &location, args.stored.wanted()).await?;
         let (place, other_nodes) = source.newest_place(&store).await?;
         let report = report(&store, &place).await?;
         let curve = curve(&store, &place, usize::from(args.points)).await?;
-        anyhow::Ok((report, curve, other_nodes))
+        let ends = StoredEnds::read(&store, &place).await?;
+        anyhow::Ok((report, curve, ends, other_nodes))
     })?;
     let text = if args.json {
         let mut document = report.document();
         document["curve"] = serde_json::to_value(&curve)?;
+        document["obituaries"] = serde_json::to_value(&ends.notable)?;
+        document["ended_well"] = ends.well.into();
+        document["obituaries_left_out"] = ends.left_out.into();
+        document["unseen"] = serde_json::to_value(ends.unseen)?;
         store::encode_json(&document)? + "\n"
     } else {
-        page::report(&report, &curve, &other_nodes, world.ui)
+        page::report(
+            &report,
+            &curve,
+            &ends.lines(&report),
+            &other_nodes,
+            world.ui,
+        )
     };
     ui::data(&text)?;
     Ok(Outcome::Well)

@@ -1,16 +1,18 @@
 //! The account of who lives and how the others ended. Pure: who asks the machine is elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use capture::{Found, MemoryCgroup};
 use model::{
-    Circumstance, Ending, Filesystem, Holder, LastCpu, Obituary, ProcessId, Snapshot, Timestamp,
-    Unseen,
+    Circumstance, Ending, Filesystem, Holder, LastCpu, LastMemory, Obituary, ProcessId, Sample,
+    Snapshot, Timestamp, Unseen,
 };
 
 use super::circumstances::circumstances;
 use super::last_seen::{self, LastSeen};
+use super::words::is_notable;
 
 /// Obituaries that are kept for the words of the end: the first ones, which are the causes.
 const MOST_NOTABLE: usize = 512;
@@ -21,6 +23,15 @@ const ENOUGH: usize = 500;
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// So many of the dead are remembered, lest a look that began before their end takes them for new.
 const MOST_DEAD: usize = 1 << 16;
+/// So long after it was first seen a process may be moved to a cgroup of its own at any moment.
+const YOUTH: Duration = Duration::from_secs(5);
+/// Of so many a second the cgroup is read again.
+const IN_TURN: usize = 32;
+/// Before all processes.
+const FIRST: ProcessId = ProcessId {
+    pid: 0,
+    start_time_ticks: 0,
+};
 /// Who held most is told of so many.
 const MOST_HOLDERS: usize = 3;
 
@@ -33,10 +44,14 @@ pub(super) struct Account {
     /// As last seen.
     filesystem: Filesystem,
     living: BTreeMap<ProcessId, Living>,
+    /// When processes were last looked for.
+    looked: Option<Instant>,
     next: u64,
     notable: Vec<Obituary>,
     pending: Vec<Obituary>,
     root: ProcessId,
+    /// Whose cgroup was read last.
+    turn: ProcessId,
     unseen: Unseen,
 }
 
@@ -45,6 +60,8 @@ struct Living {
     cgroup: Option<MemoryCgroup>,
     is_unheld: bool,
     last: LastSeen,
+    /// When it was first seen by a look between snapshots.
+    since: Option<Instant>,
 }
 
 /// What was told of an end.
@@ -70,10 +87,12 @@ impl Account {
             dead: BTreeSet::new(),
             filesystem: Filesystem::default(),
             living: BTreeMap::from([(root, Living::default())]),
+            looked: None,
             next: 0,
             notable: Vec::new(),
             pending: Vec::new(),
             root,
+            turn: FIRST,
             unseen: Unseen::default(),
         }
     }
@@ -108,7 +127,13 @@ impl Account {
     }
 
     /// Notes processes that were found; returns those that were not known.
-    pub(super) fn found(&mut self, found: Vec<Found>, now: Timestamp) -> Vec<ProcessId> {
+    pub(super) fn found(
+        &mut self,
+        found: Vec<Found>,
+        now: Timestamp,
+        looked: Instant,
+    ) -> Vec<ProcessId> {
+        self.looked = Some(looked);
         let mut new = Vec::new();
         for Found {
             is_zombie,
@@ -121,7 +146,9 @@ impl Account {
                 continue;
             }
             let is_new = !self.living.contains_key(&process);
-            let last = &mut self.living.entry(process).or_default().last;
+            let living = self.living.entry(process).or_default();
+            living.since.get_or_insert(looked);
+            let last = &mut living.last;
             last.ppid = ppid;
             last.is_called(&name);
             if !is_zombie {
@@ -130,6 +157,60 @@ impl Account {
             new.extend(is_new.then_some(process));
         }
         new
+    }
+
+    /// Notes what a sample taken at `taken` says; returns the processes that were not known.
+    pub(super) fn sampled(&mut self, sample: &Sample, taken: Instant) -> Vec<ProcessId> {
+        let found = sample.processes.iter().map(|process| Found {
+            is_zombie: matches!(process.state, 'Z' | 'X'),
+            name: process.name.clone(),
+            ppid: process.ppid,
+            process: process.identity,
+        });
+        let new = self.found(found.collect(), sample.at, taken);
+        for process in &sample.processes {
+            let living = self.living.get_mut(&process.identity);
+            if let Some((living, rss_bytes)) = living.zip(process.rss_bytes) {
+                let known = living.last.memory.and_then(|it| it.peak_rss_bytes);
+                // Not every sample reads the peak, and it never falls.
+                let peak = process
+                    .peak_rss_bytes
+                    .or(known.map(|known| known.max(rss_bytes)));
+                living.last.memory = Some(LastMemory {
+                    at: sample.at,
+                    peak_rss_bytes: peak,
+                    rss_bytes,
+                });
+            }
+        }
+        new
+    }
+
+    /// When processes were last looked for.
+    pub(super) fn looked(&self) -> Option<Instant> {
+        self.looked
+    }
+
+    /// Returns those whose cgroup is to be read again: the ones that came lately, because it is at first that a process is moved, and
+    /// some of the others in turn.
+    pub(super) fn may_have_moved(&mut self, now: Instant) -> Vec<ProcessId> {
+        let is_new = |living: &Living| {
+            living
+                .since
+                .is_some_and(|since| now.duration_since(since) < YOUTH)
+        };
+        let young = self.living.iter().filter(|(_, living)| is_new(living));
+        let mut chosen: Vec<ProcessId> = young.map(|(&id, _)| id).take(IN_TURN).collect();
+        let after = (Bound::Excluded(self.turn), Bound::Unbounded);
+        let next: Vec<ProcessId> = self
+            .living
+            .range(after)
+            .map(|(&id, _)| id)
+            .take(IN_TURN)
+            .collect();
+        self.turn = next.last().copied().unwrap_or(FIRST);
+        chosen.extend(next);
+        chosen
     }
 
     /// Notes which cgroup counts the memory of `process`.
@@ -238,7 +319,7 @@ impl Account {
         };
         put(&mut obituary, &living.last);
         self.next += 1;
-        let is_notable = obituary.rank.is_some() || obituary.ending != Ending::Exited(0);
+        let is_notable = is_notable(&obituary);
         if is_notable && self.notable.len() < MOST_NOTABLE {
             self.notable.push(obituary.clone());
         }
@@ -266,7 +347,6 @@ impl Account {
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         let first = self.pending.first();
         let is_old = first.is_some_and(|first| now.since(first.ended_at) >= LONGEST_WAIT);
-        let is_notable = |one: &Obituary| one.ending != Ending::Exited(0) || one.rank.is_some();
         is_old || self.pending.len() >= ENOUGH || self.pending.iter().any(is_notable)
     }
 

@@ -4,6 +4,7 @@ use std::sync::Weak;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use capture::MemoryCgroup;
 use tracing::warn;
 
 use super::pressure::{Forecast, is_worth_watching};
@@ -11,8 +12,9 @@ use super::{Ends, Shared};
 
 /// How often memory is looked at.
 const TICK: Duration = Duration::from_millis(250);
-/// How often new processes are looked for; at first each time, because that is when a task begins most of its processes.
-const DISCOVERY: Duration = Duration::from_secs(1);
+/// New processes are looked for when no sample has for so long; at first each time, because that is when a task begins most of its
+/// processes.
+const DISCOVERY: Duration = Duration::from_millis(1500);
 const BEGINNING: Duration = Duration::from_secs(3);
 /// So many cgroups of a task are watched for memory.
 const MOST_CGROUPS: usize = 8;
@@ -30,20 +32,27 @@ pub(super) fn start(ends: &Ends, ask: impl Fn() + Send + 'static) {
 
 fn run(shared: &Weak<Shared>, ask: &impl Fn()) {
     let begun = Instant::now();
-    let mut discovered = None::<Instant>;
     let mut forecast = Forecast::default();
+    let mut ticks = 0_u64;
     while let Some(shared) = shared.upgrade() {
         let ends = Ends(shared);
         if ends.is_closed() {
             return;
         }
         let now = Instant::now();
-        let is_due = discovered.is_none_or(|last| now.duration_since(last) >= DISCOVERY);
+        let looked = ends.lock().looked();
+        let is_due = looked.is_none_or(|last| now.duration_since(last) >= DISCOVERY);
         if is_due || now.duration_since(begun) < BEGINNING {
-            discovered = Some(now);
             ends.discover();
         }
-        if ends.foresees(&mut forecast, now) {
+        let is_whole_second = ticks.is_multiple_of(4);
+        if is_whole_second || now.duration_since(begun) < BEGINNING {
+            ends.follow_moves(now);
+        }
+        // The memory of the machine is much, and costs more to ask for.
+        let with_machine = is_whole_second;
+        ticks += 1;
+        if ends.foresees(&mut forecast, now, with_machine) {
             ask();
         }
         ends.write_some();
@@ -53,6 +62,16 @@ fn run(shared: &Weak<Shared>, ask: &impl Fn()) {
 }
 
 impl Ends {
+    /// Notes who has been moved to another cgroup.
+    fn follow_moves(&self, now: Instant) {
+        let chosen = self.lock().may_have_moved(now);
+        for process in chosen {
+            if let Some(cgroup) = MemoryCgroup::of(&self.0.machine, process) {
+                self.lock().is_in(process, cgroup);
+            }
+        }
+    }
+
     fn discover(&self) {
         // An error says that nothing is left, or that /proc is not there, which snapshots tell.
         let targets = capture::discover(&self.0.machine, &mut self.scope());
@@ -64,7 +83,7 @@ impl Ends {
     }
 
     /// Whether memory of a cgroup of the task, or of the machine, is about to run out.
-    fn foresees(&self, forecast: &mut Forecast, now: Instant) -> bool {
+    fn foresees(&self, forecast: &mut Forecast, now: Instant, with_machine: bool) -> bool {
         let cgroups = self.lock().cgroups();
         let mut rooms = Vec::new();
         for cgroup in cgroups.iter().take(MOST_CGROUPS) {
@@ -75,11 +94,11 @@ impl Ends {
                 rooms.push((room, needed));
             }
         }
-        if let Some(room) = capture::machine_room(&self.0.machine) {
+        if with_machine && let Some(room) = capture::machine_room(&self.0.machine) {
             let needed = room.usage_bytes;
             rooms.push((room, needed));
         }
-        forecast.keep(|path| rooms.iter().any(|(room, _)| room.path == *path));
+        forecast.keep(|path| path.is_none() || rooms.iter().any(|(room, _)| room.path == *path));
         let mut is_foreseen = false;
         for (room, needed) in &rooms {
             is_foreseen |= forecast.note(now, room, *needed);

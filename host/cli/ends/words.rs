@@ -45,6 +45,22 @@ pub(crate) fn words(
     lines
 }
 
+/// Whether words may be about it: it was not an exit with 0, or it was a rank's.
+pub(crate) fn is_notable(one: &Obituary) -> bool {
+    one.rank.is_some() || one.ending != Ending::Exited(0)
+}
+
+/// Returns how the main process ended: as we were told, or as its obituary says where we were not. Without both it lives, or all
+/// was well.
+pub(crate) fn known_end(told: Ending, notable: &[Obituary], root: ProcessId) -> Ending {
+    if told != Ending::Unknown {
+        return told;
+    }
+    let mut ends = notable.iter();
+    let own = ends.find(|one| one.process == root);
+    own.map_or(Ending::Exited(0), |one| one.ending)
+}
+
 /// Returns the end that the others may follow from; none where there is nothing to say.
 fn first(notable: &[Obituary], root: ProcessId, main: Ending) -> Option<&Obituary> {
     let is_well = main == Ending::Exited(0);
@@ -319,5 +335,97 @@ fn milliseconds(count: f64) -> String {
         ..999.5 => format!("{count:.0} ms"),
         ..99_950.0 => format!("{:.1} s", count / 1e3),
         _ => format!("{:.0} min", count / 6e4),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(pid: i32) -> ProcessId {
+        ProcessId {
+            pid,
+            start_time_ticks: 1,
+        }
+    }
+
+    /// One that ended so many milliseconds after the collector began.
+    fn ended(pid: i32, rank: Option<u64>, status: i32, elapsed_ms: u32) -> Obituary {
+        let at = Timestamp::parse("2026-11-30T00:00:00Z").unwrap();
+        Obituary {
+            circumstances: Vec::new(),
+            cpu: None,
+            elapsed_ms: f64::from(elapsed_ms),
+            ended_at: at,
+            ended_after: None,
+            ending: Ending::from_wait_status(status),
+            last_snapshot: None,
+            memory: None,
+            name: "train.py".to_owned(),
+            order: u64::from(elapsed_ms),
+            ppid: 1,
+            process: id(pid),
+            rank,
+            role: None,
+            stack: None,
+            stack_at: None,
+        }
+    }
+
+    fn said(notable: &[Obituary], main: Ending) -> Vec<String> {
+        words(notable, id(1), main, Unseen::default())
+    }
+
+    #[test]
+    fn the_first_death_is_named_with_its_cgroup_and_what_followed() {
+        const GIB: u64 = 1 << 30;
+        let mut first = ended(812, Some(3), 9, 1000);
+        first.circumstances.push(Circumstance::OutOfMemory {
+            cgroup: Some("/sys/fs/cgroup/job".to_owned()),
+            holders: Vec::new(),
+            limit_bytes: Some(12 * GIB),
+            usage_bytes: Some(12 * GIB - GIB / 5),
+        });
+        let others = (0..3).map(|rank| ended(809, Some(rank), 15, 1080));
+        let launcher = ended(1, None, 0x0100, 1200);
+        let all: Vec<Obituary> = [first]
+            .into_iter()
+            .chain(others)
+            .chain([launcher])
+            .collect();
+        assert_eq!(
+            said(&all, Ending::Exited(1)),
+            [
+                "rank 3 (pid 812) died first: SIGKILL, out of memory in its cgroup, 11.8 of 12.0 GiB",
+                "  ranks 0-2 ended by SIGTERM 80 ms later",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_ends_as_it_should_is_not_spoken_of() {
+        // A command of a script that fails, a pool that ends its workers, and a task that was told to end.
+        let small = [ended(7, None, 0x0100, 5), ended(8, None, 15, 9)];
+        assert!(said(&small, Ending::Exited(0)).is_empty());
+        let ranks = [ended(7, Some(0), 15, 5), ended(1, None, 15, 9)];
+        assert!(said(&ranks, Ending::from_wait_status(15)).is_empty());
+        assert!(said(&ranks, Ending::Exited(143)).is_empty());
+        assert!(said(&[ended(1, None, 0x0300, 5)], Ending::Exited(3)).is_empty());
+    }
+
+    #[test]
+    fn a_crash_is_told_even_if_the_task_goes_on_to_succeed() {
+        let worker = [ended(7, None, 0x8b, 5)];
+        let lines = said(&worker, Ending::Exited(0));
+        assert_eq!(lines, ["train.py (pid 7) died: SIGSEGV (core dumped)"]);
+    }
+
+    #[test]
+    fn ranks_are_told_in_ranges_and_times_in_the_unit_that_fits() {
+        assert_eq!(ranges([0, 1, 2, 5, 7, 8].into_iter()), "0-2,5,7-8");
+        assert_eq!(milliseconds(0.2), "under 1 ms");
+        assert_eq!(milliseconds(80.4), "80 ms");
+        assert_eq!(milliseconds(1240.0), "1.2 s");
+        assert_eq!(milliseconds(120_000.0), "2 min");
     }
 }

@@ -23,13 +23,26 @@ const LONG_GAP: f64 = 3.0;
 const MARKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Returns the page of `report`, with the curves of its samples.
-pub(crate) fn report(report: &Report, curve: &[Point], other_nodes: &[String], ui: Ui) -> String {
+/// `ends` is what there is to say of how processes ended.
+pub(crate) fn report(
+    report: &Report,
+    curve: &[Point],
+    ends: &[String],
+    other_nodes: &[String],
+    ui: Ui,
+) -> String {
     let mut page = heading(report, other_nodes, ui);
     page.push('\n');
     page.push_str(&peaks(report));
     page.push_str(&curves(curve, ui));
     page.push_str(&used(report));
     page.push_str(&stages(report, ui));
+    if !ends.is_empty() {
+        _ = writeln!(page, "\n{}", bold("ends", ui.color));
+        for line in ends {
+            _ = writeln!(page, "  {line}");
+        }
+    }
     page.push_str(&notes(report, ui));
     page
 }
@@ -342,7 +355,7 @@ mod tests {
         curve.add(&Segment::of(&samples, about().task, 100).unwrap());
         let report = monitor.report(about().started_at, 9.0);
         let others = vec!["other".to_owned()];
-        let page = super::report(&report, &curve.finish(), &others, UI);
+        let page = super::report(&report, &curve.finish(), &[], &others, UI);
         insta::assert_snapshot!(page, @"
         train · attempt 0 · node node · failed: signal 9
         watched for 9.0s from 2026-11-30 00:53:20 to 2026-11-30 00:53:29 UTC · main process 1 · Linux
@@ -372,7 +385,7 @@ mod tests {
     #[test]
     fn a_run_without_a_sample_says_so() {
         let monitor = Monitor::new(about());
-        let page = super::report(&monitor.report(about().started_at, 0.0), &[], &[], UI);
+        let page = super::report(&monitor.report(about().started_at, 0.0), &[], &[], &[], UI);
         assert!(
             page.contains("no sample yet") && page.contains("running"),
             "{page}"
