@@ -154,7 +154,7 @@ fn the_rank_that_died_first_is_named_and_what_followed() {
         assert!(lines[first].starts_with("rank 2 (pid "), "{output}");
         assert!(lines[first + 1].contains("last seen "), "{output}");
         assert!(
-            lines[first + 2].contains("ranks 0-1,3 ended by SIGTERM "),
+            lines[first + 2].contains("ranks 0,1,3 ended by SIGTERM "),
             "{output}"
         );
         let obituaries = obituaries(&sandbox);

@@ -1,7 +1,5 @@
 //! What the obituaries of a run amount to, in about three lines: who ended first, how, and what followed.
 
-use std::collections::BTreeSet;
-
 use model::{Circumstance, Ending, Holder, Obituary, ProcessId, Timestamp, Unseen};
 
 use crate::page::{base_name, count, safe, table};
@@ -283,30 +281,11 @@ fn all(group: &[&Obituary], by_rank: bool) -> String {
     match group {
         [one] => who(one),
         _ if by_rank => {
-            let ranks: BTreeSet<u64> = group.iter().filter_map(|one| one.rank).collect();
-            format!("ranks {}", ranges(ranks.into_iter()))
+            let ranks = group.iter().filter_map(|one| one.rank);
+            format!("ranks {}", diagnose::ranges(ranks))
         }
         _ => format!("{} others", group.len()),
     }
-}
-
-/// Ascending numbers as `0-2,5`.
-fn ranges(numbers: impl Iterator<Item = u64>) -> String {
-    let mut ranges = Vec::<(u64, u64)>::new();
-    for number in numbers {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => ranges.push((number, number)),
-        }
-    }
-    let texts = ranges.into_iter().map(|(first, last)| {
-        if first == last {
-            first.to_string()
-        } else {
-            format!("{first}-{last}")
-        }
-    });
-    texts.collect::<Vec<_>>().join(",")
 }
 
 fn later(first: &Obituary, group: &[&Obituary]) -> String {
@@ -421,8 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_told_in_ranges_and_times_in_the_unit_that_fits() {
-        assert_eq!(ranges([0, 1, 2, 5, 7, 8].into_iter()), "0-2,5,7-8");
+    fn times_are_told_in_the_unit_that_fits() {
         assert_eq!(milliseconds(0.2), "under 1 ms");
         assert_eq!(milliseconds(80.4), "80 ms");
         assert_eq!(milliseconds(1240.0), "1.2 s");

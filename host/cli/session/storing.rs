@@ -5,7 +5,7 @@ use std::time::Duration;
 use model::Task;
 use store::{Place, SpoolSettings, Store, Writer};
 use tokio::sync::watch::Receiver;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::warn;
 
 use super::Session;
@@ -16,6 +16,8 @@ use crate::spooling;
 const OPEN_DEADLINE: Duration = Duration::from_secs(5);
 /// How long the index of a store that does not answer is waited for, and how long a disk that may hold the spool.
 const INDEX_DEADLINE: Duration = Duration::from_secs(10);
+/// How long a store may take once the task has ended: a directory answers, and nobody notices.
+const HURRIED_DEADLINE: Duration = Duration::from_millis(100);
 const SPOOL_DEADLINE: Duration = Duration::from_secs(2);
 
 impl Session {
@@ -77,7 +79,7 @@ impl Session {
         let writer = tokio::select! {
             biased;
             writer = open(INDEX_DEADLINE) => writer,
-            () = called(hurried) => open(Duration::ZERO).await,
+            () = called(hurried) => open(HURRIED_DEADLINE).await,
         };
         let retention = self.loaded.settings.store.retention;
         writer.keep_only(retention.unwrap_or_default().limits());
@@ -98,10 +100,10 @@ impl Session {
         };
         let stored = tokio::select! {
             biased;
-            stored = timeout(OPEN_DEADLINE, store.next_attempt(&self.names.path, &node)) => stored,
-            () = called(hurried) => return spooled,
+            stored = store.next_attempt(&self.names.path, &node) => stored.ok(),
+            () = sleep(OPEN_DEADLINE) => None,
+            () = async { called(hurried).await; sleep(HURRIED_DEADLINE).await } => None,
         };
-        let stored = stored.ok().and_then(Result::ok);
         stored.unwrap_or(0).max(spooled)
     }
 }
