@@ -14,6 +14,7 @@ mod enrichers;
 mod environment;
 mod governor;
 mod growth;
+mod judging;
 mod ledger;
 mod names;
 mod outcome;

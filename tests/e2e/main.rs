@@ -20,6 +20,7 @@ mod gpus;
 mod guards;
 mod harmless;
 mod job;
+mod live;
 mod monitor;
 mod our_failures;
 mod plugin_commands;
