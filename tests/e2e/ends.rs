@@ -294,11 +294,11 @@ open("killed-at", "w").write(repr(time.time()))
 "#;
 
 /// A memory cgroup of version 1 with a limit, removed at the end.
-struct MemoryGroup(std::path::PathBuf);
+pub(crate) struct MemoryGroup(pub(crate) std::path::PathBuf);
 
 impl MemoryGroup {
     /// None where there is no such hierarchy, or we may not make a cgroup in it.
-    fn new(limit: u64) -> Option<Self> {
+    pub(crate) fn new(limit: u64) -> Option<Self> {
         let lines = std::fs::read_to_string("/proc/self/cgroup").unwrap();
         let mut paths = lines.lines().filter_map(|line| line.split_once(":memory:"));
         let own = paths.next()?.1.trim_start_matches('/').to_owned();

@@ -152,7 +152,7 @@ fn a_collector_that_is_killed_leaves_the_task_running() {
 }
 
 /// Runs `script` where it may make mounts of its own, with `$0` our program; the reason where that cannot be.
-fn among_mounts(sandbox: &Sandbox, script: &str) -> Option<std::process::Output> {
+pub(crate) fn among_mounts(sandbox: &Sandbox, script: &str) -> Option<std::process::Output> {
     let ours = sandbox.command([""; 0]);
     let variables: Vec<_> = ours
         .get_envs()
