@@ -5,8 +5,8 @@ use std::process::Command;
 use std::time::Instant;
 
 use super::*;
-use crate::ends::MemoryGroup;
 use crate::our_failures::among_mounts;
+use crate::out_of_memory::MemoryGroup;
 
 /// Eight children share what their parent has, and each changes and adds some; another part is shared by name.
 const FORKS: &str = "
