@@ -24,13 +24,15 @@ import watched
 COLUMNS = ["n", "samples", "segments", "stored_bytes", "changed", "day_mb", "load"]
 MOST_MB = 20
 WORKER = """
-import os, random, time
+import mmap, os, random, time
 os.write(1, b"ready\\n")
 held, rng = [], random.Random(os.getpid())
 while True:
     begun, until = time.time(), time.process_time() + rng.random() * 0.012
     while time.process_time() < until: pass
-    held.append(bytearray(b"x") * rng.randrange(1 << 12, 1 << 20))
+    pages = rng.randrange(1, 256)
+    held.append(mmap.mmap(-1, pages << 12, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    held[-1][::1 << 12] = b"x" * pages
     if rng.random() < 0.5 or len(held) > 16: held.pop(rng.randrange(len(held)))
     time.sleep(max(0.0, 1 - (time.time() - begun)))
 """
