@@ -15,6 +15,7 @@ mod environment;
 mod fault;
 mod governor;
 mod growth;
+mod judging;
 mod ledger;
 mod names;
 mod outcome;

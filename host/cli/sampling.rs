@@ -5,6 +5,7 @@
 
 mod keeping;
 mod line;
+mod suspicion;
 mod telemetry;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -26,6 +27,7 @@ use crate::fault;
 use crate::schedule::Schedule;
 use crate::ui;
 use keeping::Keeping;
+pub(crate) use suspicion::Suspicion;
 pub(crate) use telemetry::Telemetry;
 
 /// The end of a shorter stage is no news, seconds.
@@ -94,6 +96,8 @@ struct Thread {
     ended_stages: u64,
     /// CPU time of a sample, on average.
     cost: Duration,
+    /// What asks for a closer look where the task has come to a stand.
+    suspicion: Option<Suspicion>,
     watch: Watch,
 }
 
@@ -105,6 +109,7 @@ impl Watch {
         settings: SamplingSettings,
         clock: Clock,
         ends: Ends,
+        suspicion: Option<Suspicion>,
     ) -> Self {
         let (messages, receiver) = channel();
         let began = Instant::now();
@@ -129,6 +134,7 @@ impl Watch {
             settings,
             ended_stages: 0,
             cost: Duration::ZERO,
+            suspicion,
             watch: watch.clone(),
         };
         let named = std::thread::Builder::new().name("sampler".to_owned());
@@ -244,6 +250,9 @@ impl Thread {
                 let cost = Duration::from_secs_f64(sample.cpu_ms.unwrap_or(0.0) / 1e3);
                 self.cost = (self.cost * 3 + cost) / 4;
                 self.ends.sampled(&sample);
+                if let Some(suspicion) = &mut self.suspicion {
+                    suspicion.note(&sample);
+                }
                 let reading = self.watch.monitor().sample(sample.clone(), missed).clone();
                 if let Some(telemetry) = &self.watch.telemetry {
                     telemetry.write(&sample, &reading, moment.elapsed);

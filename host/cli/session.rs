@@ -12,7 +12,7 @@ use capture::{
     GpuSettings, HelperProgram, Machine, Options, Sampler, Scope, StackSettings, StackSource,
 };
 use helper::Register;
-use model::{Detail, ProcessId, Task};
+use model::{Detail, ProcessId, Task, Trigger};
 use monitor::About;
 use plugin::{Plugins, Sinks, StorageRequest};
 use store::{Location, Summary};
@@ -30,11 +30,12 @@ use crate::ends::Ends;
 use crate::enrichers::{compiler, enrichers};
 use crate::environment;
 use crate::fault;
+use crate::judging::Judging;
 use crate::ledger::{Ledger, Pace};
 use crate::names::Names;
 use crate::outcome::Refusal;
 use crate::pipeline::{Eye, Line};
-use crate::sampling::{SamplingSettings, Watch};
+use crate::sampling::{SamplingSettings, Suspicion, Watch};
 use crate::sinks;
 
 /// How long a command that a person waits for gives plugins to compile, and stores to answer.
@@ -112,7 +113,7 @@ impl Session {
     }
 
     /// Starts the samples of what `eye` looks at.
-    fn watch(&self, eye: &Eye, ends: &Ends) -> Watch {
+    fn watch(&self, eye: &Eye, ends: &Ends, requests: &UnboundedSender<Request>) -> Watch {
         let monitor = &self.loaded.settings.monitor;
         let is_set = self.loaded.sets("monitor.interval");
         let share = self.loaded.settings.capture.budget.percent() / 100.0;
@@ -142,7 +143,22 @@ impl Session {
             eye.scope.clone(),
             settings.detailed_memory,
         );
-        Watch::start(sampler, about, settings, self.clock, ends.clone())
+        let asked = requests.clone();
+        let look = move || _ = asked.send(Request::Snapshot(Trigger::Burst));
+        let suspicion = self.tuning().map(|tuning| Suspicion::new(tuning, look));
+        Watch::start(
+            sampler,
+            about,
+            settings,
+            self.clock,
+            ends.clone(),
+            suspicion,
+        )
+    }
+
+    /// Returns how live judging is tuned; nothing where it is off.
+    fn tuning(&self) -> Option<diagnose::Tuning> {
+        self.loaded.settings.findings.tuning()
     }
 
     /// Returns when to look ahead of the deadline that the environment names.
@@ -312,6 +328,7 @@ impl Opening {
             watch: Some(self.watch),
             clock: self.clock,
             ends: Some(self.ends),
+            judging: Judging::new(self.session.tuning()),
         }
     }
 }
@@ -333,7 +350,7 @@ impl Collector {
         let board = Board::new(&session, eye.scope.root(), session.clock);
         let machine = Arc::clone(&eye.machine);
         let ends = Ends::begin(machine, eye.scope.clone(), session.clock);
-        let watch = session.watch(&eye, &ends);
+        let watch = session.watch(&eye, &ends, &requests);
         let server = listen(socket, &board, &requests, &watch, &ends, session.clock);
         let (sender, done) = channel();
         let watched = watch.clone();

@@ -23,6 +23,7 @@ mod harmless;
 mod init_demands;
 mod job;
 mod leftovers;
+mod live;
 mod monitor;
 mod our_failures;
 mod out_of_memory;

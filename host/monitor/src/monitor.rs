@@ -122,14 +122,16 @@ impl Monitor {
     pub fn failed(&mut self, error: String, at: Timestamp) {
         self.attempts += 1;
         self.sampling_error = Some(error.clone());
-        self.sampling.note(error, at);
+        self.sampling.note(1, error, at);
     }
 
-    /// Notes whether what belongs to the report could be kept.
-    pub fn kept(&mut self, result: Result<(), String>, at: Timestamp) {
-        self.output_error = result.as_ref().err().cloned();
-        if let Err(error) = result {
-            self.output.note(error, at);
+    /// Notes how many reports and segments are `lost` by now, of the whole run, and why the newest of them is. Where none is since
+    /// this was last noted, all is well again.
+    pub fn lost(&mut self, lost: u64, error: Option<String>, at: Timestamp) {
+        let more = lost.saturating_sub(self.output.count);
+        self.output_error = error.filter(|_| more > 0);
+        if let Some(error) = self.output_error.clone() {
+            self.output.note(more, error, at);
         }
     }
 

@@ -51,10 +51,10 @@ pub struct Report {
     /// How many more of these there are.
     #[serde(default)]
     pub obituaries_left_out: u64,
-    /// Why what belongs to the report could not be kept last time; null once it could again.
+    /// Why a report or a segment of samples was lost since the report before this one; null where none was.
     #[serde(default)]
     pub output_error: Option<String>,
-    /// How often something could not be kept.
+    /// How many reports and segments were lost, known by the time of this report.
     #[serde(default)]
     pub output_errors: Trouble,
     /// When the RSS of the tree was highest, seconds from the start.
@@ -149,9 +149,9 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// Notes one more.
-    pub fn note(&mut self, error: String, at: Timestamp) {
-        self.count += 1;
+    /// Notes so many more.
+    pub fn note(&mut self, more: u64, error: String, at: Timestamp) {
+        self.count += more;
         self.last_at = Some(at);
         self.last_error = Some(error);
     }
