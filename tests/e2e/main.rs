@@ -34,4 +34,5 @@ mod stored;
 mod support;
 mod terminal;
 mod unprivileged;
+mod view;
 mod why;
