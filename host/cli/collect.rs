@@ -84,7 +84,7 @@ pub(crate) async fn collect(
     let mut end = match (first, early) {
         (Ok(snapshot), None) => {
             let turn = line.keep(snapshot);
-            let turn = Box::pin(book(turn, &mut ledger, &board));
+            let turn = Box::pin(book(turn, &mut ledger, &mut schedule, &board));
             drive(turn, &mut requests, &mut wishes, &hurry).await
         }
         (Ok(snapshot), Some(end)) => {
@@ -100,7 +100,7 @@ pub(crate) async fn collect(
     capture::forget_start();
     while end != Some(Request::TaskEnded) {
         let paused = wishes.apply(&mut ledger, &mut schedule, &board);
-        let trigger = match (wishes.next.take(), end) {
+        let trigger = match (wishes.take_next(&line.judging, &ledger), end) {
             (Some(trigger), _) => trigger,
             (None, Some(_)) => break,
             (None, None) => tokio::select! {
@@ -108,7 +108,7 @@ pub(crate) async fn collect(
                     end = wishes.note(request);
                     continue;
                 }
-                () = sleep_until(schedule.due()), if !schedule.is_paused() => Trigger::Interval,
+                () = sleep_until(schedule.next()), if !schedule.is_paused() => schedule.trigger(),
             },
         };
         let mut cause = ledger.begin(trigger, schedule.take_missed(), Instant::now());
@@ -119,7 +119,7 @@ pub(crate) async fn collect(
             finish(turn, end).await;
             continue;
         }
-        let turn = Box::pin(book(turn, &mut ledger, &board));
+        let turn = Box::pin(book(turn, &mut ledger, &mut schedule, &board));
         end = drive(turn, &mut requests, &mut wishes, &hurry).await;
         if trigger == Trigger::Interval {
             schedule.advance(Instant::now(), ledger.interval());
@@ -173,10 +173,14 @@ async fn open<T>(
 async fn book(
     turn: impl Future<Output = anyhow::Result<Kept>>,
     ledger: &mut Ledger,
+    schedule: &mut Schedule,
     board: &Board,
 ) -> anyhow::Result<()> {
     let done = turn.await;
-    ledger.end(done.as_ref().ok(), Instant::now());
+    let now = Instant::now();
+    ledger.end(done.as_ref().ok(), now);
+    let closer = done.as_ref().ok().and_then(|kept| kept.closer);
+    schedule.look_again(closer.map(|after| now + after));
     board.end(done.as_ref());
     done.map(drop)
 }

@@ -3,6 +3,7 @@
 //! Unknown keys, wrong types and impossible values are refused with file, line and caret before a task starts.
 
 pub(crate) mod file;
+mod findings;
 mod monitor;
 mod plugins;
 mod run;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(test)]
 pub(crate) use file::parse;
 pub(crate) use file::{Loaded, load};
+pub(crate) use findings::FindingSettings;
 pub(crate) use monitor::MonitorSettings;
 pub(crate) use plugins::{
     BUILTIN, EnricherEntry, Mode, PluginSettings, SinkPermissions, SinkSettings,
@@ -27,6 +29,7 @@ pub(crate) struct Settings {
     pub(crate) task: TaskSettings,
     pub(crate) capture: CaptureSettings,
     pub(crate) monitor: MonitorSettings,
+    pub(crate) findings: FindingSettings,
     pub(crate) store: StoreSettings,
     pub(crate) run: RunSettings,
     pub(crate) plugins: PluginSettings,

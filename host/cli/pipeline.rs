@@ -1,4 +1,4 @@
-//! The line, once: look, ask the plugins, keep, give to the sinks. Only here do two stages meet in one function.
+//! The line, once: look, ask the plugins, judge, keep, give to the sinks. Only here do two stages meet in one function.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use store::{Fate, Writer};
 
 use crate::clock::Clock;
 use crate::ends::Ends;
+use crate::judging::Judging;
 use crate::sampling::Watch;
 
 /// How long a snapshot's write waits for plugins that are still being compiled.
@@ -29,6 +30,8 @@ pub(crate) struct Line {
     pub(crate) clock: Clock,
     /// What snapshots tell obituaries; absent where one is taken alone.
     pub(crate) ends: Option<Ends>,
+    /// What judges them while the task runs.
+    pub(crate) judging: Judging,
 }
 
 /// The two stages that read the machine.
@@ -56,10 +59,12 @@ pub(crate) struct Kept {
     pub(crate) id: SnapshotId,
     /// Its size as compressed for the store; nothing where it is lost.
     pub(crate) written_bytes: Option<u64>,
+    /// A closer look is worth while after this time.
+    pub(crate) closer: Option<Duration>,
 }
 
 impl Line {
-    /// One turn of the loop: look, ask the plugins, keep, give to the sinks.
+    /// One turn of the loop: look, ask the plugins, judge, keep, give to the sinks.
     pub(crate) async fn turn(&mut self, cause: Cause) -> anyhow::Result<Kept> {
         let snapshot = look(&self.eye, cause, self.clock).await?;
         self.keep(snapshot).await
@@ -76,12 +81,14 @@ impl Line {
         if let Some(ends) = &self.ends {
             ends.seen(&snapshot);
         }
+        let closer = self.judging.judge(&mut snapshot);
         let written = self.writer.write(&snapshot, self.clock.now()).await;
         let id = snapshot.capture.id;
         self.sinks.offer(snapshot);
         Ok(Kept {
             id,
             written_bytes: (written.fate != Fate::Lost).then_some(written.size_bytes),
+            closer,
         })
     }
 }

@@ -5,6 +5,7 @@
 
 mod keeping;
 mod line;
+mod suspicion;
 mod telemetry;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -22,9 +23,11 @@ use tracing::{debug, warn};
 
 use crate::clock::Clock;
 use crate::ends::Ends;
+use crate::fault;
 use crate::schedule::Schedule;
 use crate::ui;
 use keeping::Keeping;
+pub(crate) use suspicion::Suspicion;
 pub(crate) use telemetry::Telemetry;
 
 /// The end of a shorter stage is no news, seconds.
@@ -93,6 +96,8 @@ struct Thread {
     ended_stages: u64,
     /// CPU time of a sample, on average.
     cost: Duration,
+    /// What asks for a closer look where the task has come to a stand.
+    suspicion: Option<Suspicion>,
     watch: Watch,
 }
 
@@ -104,6 +109,7 @@ impl Watch {
         settings: SamplingSettings,
         clock: Clock,
         ends: Ends,
+        suspicion: Option<Suspicion>,
     ) -> Self {
         let (messages, receiver) = channel();
         let began = Instant::now();
@@ -128,6 +134,7 @@ impl Watch {
             settings,
             ended_stages: 0,
             cost: Duration::ZERO,
+            suspicion,
             watch: watch.clone(),
         };
         let named = std::thread::Builder::new().name("sampler".to_owned());
@@ -214,6 +221,7 @@ impl Thread {
     }
 
     fn take_turn(&mut self) {
+        fault::provoke("sampler");
         let missed = self.schedule.take_missed();
         self.sample(missed);
         let now = Instant::now();
@@ -242,6 +250,9 @@ impl Thread {
                 let cost = Duration::from_secs_f64(sample.cpu_ms.unwrap_or(0.0) / 1e3);
                 self.cost = (self.cost * 3 + cost) / 4;
                 self.ends.sampled(&sample);
+                if let Some(suspicion) = &mut self.suspicion {
+                    suspicion.note(&sample);
+                }
                 let reading = self.watch.monitor().sample(sample.clone(), missed).clone();
                 if let Some(telemetry) = &self.watch.telemetry {
                     telemetry.write(&sample, &reading, moment.elapsed);
@@ -292,6 +303,7 @@ impl Thread {
     }
 
     fn keep_report(&mut self) {
+        self.watch.monitor().ended = self.ends.so_far();
         self.is_stale = !self.keeping.report(&self.watch, self.clock.now());
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use model::Trigger;
 use tokio::time::Instant;
 
 /// When the next cycle is due. Deadlines are whole intervals apart, whatever a cycle takes; those that pass while a cycle
@@ -9,6 +10,8 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(crate) struct Schedule {
     due: Instant,
+    /// A look before it, because something is worth a closer one.
+    closer: Option<Instant>,
     interval: Duration,
     missed: u64,
     paused_since: Option<Instant>,
@@ -19,6 +22,7 @@ impl Schedule {
     pub(crate) fn new(start: Instant, interval: Duration) -> Self {
         Self {
             due: start + interval,
+            closer: None,
             interval,
             missed: 0,
             paused_since: None,
@@ -28,6 +32,24 @@ impl Schedule {
     /// Returns when the next cycle is due, paused or not.
     pub(crate) fn due(&self) -> Instant {
         self.due
+    }
+
+    /// Looks once more at this time, where that is before the next cycle; nothing takes that back.
+    pub(crate) fn look_again(&mut self, at: Option<Instant>) {
+        self.closer = at;
+    }
+
+    /// Returns when to look next: at the next cycle that is due, or closer.
+    pub(crate) fn next(&self) -> Instant {
+        self.closer.map_or(self.due, |closer| closer.min(self.due))
+    }
+
+    /// Returns why the next look is taken; a closer one is taken once.
+    pub(crate) fn trigger(&mut self) -> Trigger {
+        match self.closer.take() {
+            Some(closer) if closer < self.due => Trigger::Burst,
+            _ => Trigger::Interval,
+        }
     }
 
     /// Moves on after the cycle that was due, at `now`, by the `interval` in force from here on.
@@ -103,6 +125,22 @@ mod tests {
             (schedule.due(), schedule.take_missed()),
             (start + 6 * SECOND, 0)
         );
+    }
+
+    #[test]
+    fn a_closer_look_comes_before_the_cycle_that_is_due_and_moves_it_not() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(start, 4 * SECOND);
+        schedule.look_again(Some(start + SECOND));
+        assert_eq!(schedule.next(), start + SECOND);
+        assert_eq!(schedule.trigger(), Trigger::Burst);
+        assert_eq!(schedule.next(), start + 4 * SECOND);
+        schedule.look_again(Some(start + 5 * SECOND));
+        assert_eq!(
+            (schedule.next(), schedule.trigger()),
+            (start + 4 * SECOND, Trigger::Interval)
+        );
+        assert_eq!(schedule.next(), schedule.due());
     }
 
     #[test]

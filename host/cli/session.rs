@@ -29,11 +29,13 @@ use crate::control::{Board, Server, SharedStages, Socket};
 use crate::ends::Ends;
 use crate::enrichers::{compiler, enrichers};
 use crate::environment;
+use crate::fault;
+use crate::judging::Judging;
 use crate::ledger::{Ledger, Pace};
 use crate::names::Names;
 use crate::outcome::Refusal;
 use crate::pipeline::{Eye, Line};
-use crate::sampling::{SamplingSettings, Watch};
+use crate::sampling::{SamplingSettings, Suspicion, Watch};
 use crate::sinks;
 
 /// How long a command that a person waits for gives plugins to compile, and stores to answer.
@@ -111,7 +113,7 @@ impl Session {
     }
 
     /// Starts the samples of what `eye` looks at.
-    fn watch(&self, eye: &Eye, ends: &Ends) -> Watch {
+    fn watch(&self, eye: &Eye, ends: &Ends, requests: &UnboundedSender<Request>) -> Watch {
         let monitor = &self.loaded.settings.monitor;
         let is_set = self.loaded.sets("monitor.interval");
         let share = self.loaded.settings.capture.budget.percent() / 100.0;
@@ -141,7 +143,22 @@ impl Session {
             eye.scope.clone(),
             settings.detailed_memory,
         );
-        Watch::start(sampler, about, settings, self.clock, ends.clone())
+        let asked = requests.clone();
+        let look = move || _ = asked.send(Request::Snapshot(Trigger::Burst));
+        let suspicion = self.tuning().map(|tuning| Suspicion::new(tuning, look));
+        Watch::start(
+            sampler,
+            about,
+            settings,
+            self.clock,
+            ends.clone(),
+            suspicion,
+        )
+    }
+
+    /// Returns how live judging is tuned; nothing where it is off.
+    fn tuning(&self) -> Option<diagnose::Tuning> {
+        self.loaded.settings.findings.tuning()
     }
 
     /// Returns when to look ahead of the deadline that the environment names.
@@ -311,6 +328,7 @@ impl Opening {
             watch: Some(self.watch),
             clock: self.clock,
             ends: Some(self.ends),
+            judging: Judging::new(self.session.tuning()),
         }
     }
 }
@@ -332,13 +350,13 @@ impl Collector {
         let board = Board::new(&session, eye.scope.root(), session.clock);
         let machine = Arc::clone(&eye.machine);
         let ends = Ends::begin(machine, eye.scope.clone(), session.clock);
-        let watch = session.watch(&eye, &ends);
-        let server = listen(socket, &board, &requests, &watch, session.clock);
+        let watch = session.watch(&eye, &ends, &requests);
+        let server = listen(socket, &board, &requests, &watch, &ends, session.clock);
         let (sender, done) = channel();
         let watched = watch.clone();
         let asked = requests.clone();
-        ends.watch(move || {
-            _ = asked.send(Request::Snapshot(Trigger::Pressure));
+        ends.watch(move |trigger| {
+            _ = asked.send(Request::Snapshot(trigger));
         });
         let for_line = ends.clone();
         let work = move || {
@@ -351,6 +369,7 @@ impl Collector {
                     return warn!("Nothing is collected: the event loop cannot start: {error}.");
                 }
             };
+            fault::provoke("collector");
             let clock = session.clock;
             let meter = eye.machine.meter();
             let ledger = Ledger::new(session.pace.clone(), meter, tokio::time::Instant::now());
@@ -409,12 +428,19 @@ fn listen(
     board: &Board,
     requests: &UnboundedSender<Request>,
     watch: &Watch,
+    ends: &Ends,
     clock: Clock,
 ) -> Option<Server> {
     match socket {
         Ok(socket) => {
             let stages = SharedStages::new(watch.clone(), clock);
-            Server::start(socket, board.clone(), requests.clone(), stages)
+            Server::start(
+                socket,
+                board.clone(),
+                requests.clone(),
+                stages,
+                ends.clone(),
+            )
         }
         Err(reason) => {
             warn!(

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::collect::Request;
 use crate::control::Board;
+use crate::judging::Judging;
 use crate::ledger::Ledger;
 use crate::schedule::Schedule;
 use crate::ui;
@@ -19,7 +20,7 @@ struct Interval(Option<Duration>);
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
     /// A snapshot, and why.
-    pub(crate) next: Option<Trigger>,
+    next: Option<Trigger>,
     interval: Option<Interval>,
     pause: Option<bool>,
 }
@@ -28,6 +29,10 @@ impl Wishes {
     /// Notes a request; returns the one to end. None means that nobody can ask any more.
     pub(crate) fn note(&mut self, request: Option<Request>) -> Option<Request> {
         match request {
+            // What is wanted of us comes before what we want.
+            Some(Request::Snapshot(Trigger::Burst)) => {
+                self.next.get_or_insert(Trigger::Burst);
+            }
             Some(Request::Snapshot(trigger)) => self.next = Some(trigger),
             Some(Request::Interval(interval)) => self.interval = Some(Interval(interval)),
             Some(Request::Pause) => self.pause = Some(true),
@@ -35,6 +40,13 @@ impl Wishes {
             end => return Some(end.unwrap_or(Request::Stop)),
         }
         None
+    }
+
+    /// Takes the wish for a snapshot; one for a closer look where nothing is gained by it is dropped.
+    pub(crate) fn take_next(&mut self, judging: &Judging, ledger: &Ledger) -> Option<Trigger> {
+        let gains = judging.gains_by_closer_looks(ledger.interval());
+        let next = self.next.take();
+        next.filter(|next| gains || *next != Trigger::Burst)
     }
 
     /// Grants all wishes but a snapshot; returns how long a pause was that ends with the next one.
@@ -92,6 +104,7 @@ mod tests {
             Request::Resume,
             Request::Interval(second),
             Request::Snapshot(Trigger::Requested),
+            Request::Snapshot(Trigger::Burst),
         ] {
             assert_eq!(wishes.note(Some(request)), None);
         }

@@ -6,7 +6,7 @@ use testkit::{DEADLINE, Sandbox, newest_python, wait_until};
 use crate::support::{sandbox, snapshot, stored, wait_for_stored};
 
 /// So that SIGTERM runs what ends the children, and who is left ends by itself.
-const PRELUDE: &str =
+pub(crate) const PRELUDE: &str =
     "import signal, sys; signal.signal(15, lambda *_: sys.exit(1)); signal.alarm(600)\n";
 
 /// Runs `script` under taskscope until `why` names this cause; returns the answer. The job is ended.
@@ -32,7 +32,7 @@ fn answer(script: &str, cause: &str) -> (Sandbox, Value) {
     (sandbox, last)
 }
 
-fn why(sandbox: &Sandbox, more: &[&str]) -> Value {
+pub(crate) fn why(sandbox: &Sandbox, more: &[&str]) -> Value {
     let arguments = ["why", "--json"].iter().chain(more);
     let output = sandbox.run(arguments).success();
     serde_json::from_str(&output.stdout).unwrap()
@@ -89,7 +89,7 @@ fn threads_that_take_two_locks_in_opposite_order() {
 }
 
 /// Three ranks that meet through a service of the launcher; rank 1 opens a FIFO that nobody writes to.
-const RANKS: &str = r#"
+pub(crate) const RANKS: &str = r#"
 import os, socket, subprocess, sys, threading
 if "rank" not in sys.argv:
     service = socket.socket(); service.bind(("127.0.0.1", 0)); service.listen(8)

@@ -87,6 +87,7 @@ pub(crate) fn run(args: &SnapshotArgs, world: &World) -> anyhow::Result<Outcome>
         let (writer, task, _) = session.writer(&hurried).await;
         let eye = std::sync::Arc::new(std::sync::Mutex::new(eye));
         let mut line = Line {
+            judging: crate::judging::Judging::default(),
             eye,
             plugins,
             sinks: Sinks::default(), // of what is watched, not of what is asked for once

@@ -2,22 +2,44 @@
 //! rank and what became of it, and cite what it found.
 
 pub(crate) mod said;
-mod window;
+pub(crate) mod window;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use model::{Endpoint, Process, ProcessId, Snapshot, Thread, Trace};
 
 use said::{notes, number};
 use window::{before_the_end, window};
 
-use crate::motion::{self, Motion, Seen};
+use crate::motion::{self, Motion, Seen, Tracks};
 use crate::python;
 use crate::verdict::{Culprit, Evidence, Victim};
 use crate::wait::{self, Wait};
 
 /// Intervals without progress that make a hang.
 pub(crate) const PATIENCE: usize = 3;
+
+/// So long without progress makes a hang too, where intervals are long and snapshots closer.
+pub(crate) const LONGEST_PATIENCE: Duration = Duration::from_mins(1);
+
+/// What is known beside the snapshots, and how long to wait.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    /// So long without progress makes a hang, where three intervals are longer.
+    pub(crate) patience: Duration,
+    /// What was learned from earlier snapshots of the only node.
+    pub(crate) tracks: Tracks,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            patience: LONGEST_PATIENCE,
+            tracks: Tracks::default(),
+        }
+    }
+}
 
 /// The snapshots of one node, the oldest first. There may be holes: long runs are not read in full.
 #[derive(Clone, Debug)]
@@ -124,7 +146,7 @@ impl<'a> Node<'a> {
 
 impl<'a> Case<'a> {
     /// Lays out the snapshots; nothing where there is none.
-    pub(crate) fn new(histories: &[History<'a>]) -> Option<Self> {
+    pub(crate) fn new(histories: &[History<'a>], terms: &Terms) -> Option<Self> {
         let mut case = Self {
             nodes: Vec::new(),
             actors: Vec::new(),
@@ -132,7 +154,7 @@ impl<'a> Case<'a> {
         for history in histories {
             let snapshots = before_the_end(&history.snapshots);
             if !snapshots.is_empty() {
-                case.add(snapshots);
+                case.add(snapshots, terms);
             }
         }
         if case.nodes.is_empty() {
@@ -142,13 +164,13 @@ impl<'a> Case<'a> {
         Some(case)
     }
 
-    fn add(&mut self, snapshots: Vec<&'a Snapshot>) {
+    fn add(&mut self, snapshots: Vec<&'a Snapshot>, terms: &Terms) {
         let node = self.nodes.len();
         let newest = snapshots.len() - 1;
-        let window = window(&snapshots);
+        let window = window(&snapshots, terms.patience);
         let mut by_identity = HashMap::new();
         let notes = notes(snapshots.iter().copied());
-        let motions = motion::of_all(&snapshots, &window);
+        let motions = motion::of_all(&snapshots, &window, &terms.tracks);
         for (position, snapshot) in snapshots.iter().enumerate().rev() {
             for (index, process) in snapshot.processes.iter().enumerate() {
                 if by_identity.contains_key(&process.identity) {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::case::{Case, Fate, History};
+use crate::case::{Case, Fate, History, Terms};
 use crate::motion::{self, Motion, Sign};
 use crate::python::{self, Wants};
 use crate::rules;
@@ -36,18 +36,22 @@ pub struct Tried {
 
 /// Says what is wrong with the task whose nodes have these snapshots. The same snapshots give the same answer.
 pub fn judge(histories: &[History<'_>]) -> Judgement {
-    let Some(case) = Case::new(histories) else {
+    let Some(case) = Case::new(histories, &Terms::default()) else {
         let summary = "there is no snapshot to judge".to_owned();
         return Judgement {
             verdict: plain(State::Unknown, Cause::Unknown, summary, Vec::new()),
             tried: Vec::new(),
         };
     };
-    let scene = Scene::new(case);
+    judge_scene(&Scene::new(case))
+}
+
+/// Tries all rules on a scene.
+pub(crate) fn judge_scene(scene: &Scene<'_>) -> Judgement {
     let mut tried = Vec::new();
     let mut held: Vec<Verdict> = Vec::new();
     for rule in rules::all() {
-        match (rule.holds)(&scene) {
+        match (rule.holds)(scene) {
             Ok(found) => {
                 let reason = found
                     .first()
@@ -67,7 +71,7 @@ pub fn judge(histories: &[History<'_>]) -> Judgement {
         }
     }
     let verdict = if held.is_empty() {
-        otherwise(&scene)
+        otherwise(scene)
     } else {
         let mut first = held.remove(0);
         held.truncate(FINDINGS);

@@ -1,12 +1,15 @@
 //! Whether a process gets on, from two or more snapshots: step clock, processor time, bytes, faults, stacks.
 
+mod track;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
-use model::{Process, ProcessId, SharedFrame, Snapshot, Thread, Timestamp};
+use model::{Process, ProcessId, SharedFrame, Snapshot, Thread};
 
 use crate::case::{main_thread, trace_of};
 use crate::python::same_place;
+pub(crate) use track::Tracks;
 
 /// What a process did over the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +72,13 @@ const BYTES: f64 = 1024.0;
 /// Pages a second that are more than a loop takes which allocates nothing.
 const FAULTS: f64 = 200.0;
 
-/// Returns what each process of the newest snapshot did.
-pub(crate) fn of_all(snapshots: &[&Snapshot], window: &[usize]) -> HashMap<ProcessId, Seen> {
+/// Returns what each process of the newest snapshot did. `tracks` is what is known of them from snapshots that are not among
+/// these, the oldest of which comes after them or is the last of them.
+pub(crate) fn of_all(
+    snapshots: &[&Snapshot],
+    window: &[usize],
+    tracks: &Tracks,
+) -> HashMap<ProcessId, Seen> {
     let mut seen: HashMap<ProcessId, Vec<(usize, &Process)>> = HashMap::new();
     for (position, snapshot) in snapshots.iter().enumerate() {
         for process in &snapshot.processes {
@@ -86,18 +94,20 @@ pub(crate) fn of_all(snapshots: &[&Snapshot], window: &[usize]) -> HashMap<Proce
         let in_window = all.iter().filter(|(position, _)| window.contains(position));
         let views: Vec<(usize, &Process)> = in_window.copied().collect();
         let (main_ran, stands) = main(&views);
-        let (step_time, step_since) = step_times(&all, at);
-        let (main_still_for, main_still, main_still_before) = stills(&all, at);
+        let mut track = tracks.of(identity);
+        for (position, process) in &all {
+            track.see(at(*position), process);
+        }
         let seen = Seen {
             motion: of(snapshots, &views),
             main_ran,
             stands,
             still_for: still_for(&all),
-            main_still_for,
-            main_still,
-            main_still_before,
-            step_time,
-            step_since,
+            main_still_for: track.still_intervals,
+            main_still: track.still,
+            main_still_before: track.longest_still,
+            step_time: track.step_time,
+            step_since: track.step_since(),
         };
         (identity, seen)
     });
@@ -114,57 +124,6 @@ fn still_for(views: &[(usize, &Process)]) -> usize {
     earlier
         .take_while(|(_, process)| !ran(process, last))
         .count()
-}
-
-/// How many intervals and how long the main thread has not run up to now, and the longest time before that.
-fn stills(
-    views: &[(usize, &Process)],
-    at: impl Fn(usize) -> Timestamp,
-) -> (usize, Duration, Duration) {
-    let (mut intervals, mut now, mut before) = (0, Duration::ZERO, Duration::ZERO);
-    for pair in views.windows(2) {
-        let threads = main_thread(pair[0].1).zip(main_thread(pair[1].1));
-        if threads.is_some_and(|(one, other)| !thread_ran(one, other)) {
-            intervals += 1;
-            now += at(pair[1].0).since(at(pair[0].0));
-        } else {
-            before = before.max(now);
-            (intervals, now) = (0, Duration::ZERO);
-        }
-    }
-    (intervals, now, before)
-}
-
-/// How long it took to count one further, the longest time that was seen, from the first sight on; and how long it has not
-/// counted further.
-fn step_times(
-    views: &[(usize, &Process)],
-    at: impl Fn(usize) -> Timestamp,
-) -> (Duration, Duration) {
-    let mut longest = Duration::ZERO;
-    let mut since: Option<(Timestamp, &serde_json::Number)> = None;
-    for (position, process) in views {
-        // The outermost function's: the last.
-        let Some(step) = process.steps.last() else {
-            continue;
-        };
-        match since {
-            Some((_, value)) if *value == step.value => {}
-            Some((from, value)) => {
-                // Several may have been counted meanwhile.
-                let numbers = step.value.as_f64().zip(value.as_f64());
-                let counted = numbers.map_or(1.0, |(now, then)| now - then);
-                longest = longest.max(at(*position).since(from).div_f64(counted.max(1.0)));
-                since = Some((at(*position), &step.value));
-            }
-            None => since = Some((at(*position), &step.value)),
-        }
-    }
-    let now = views.last().map(|(position, _)| at(*position));
-    let stands = now
-        .zip(since)
-        .map_or(Duration::ZERO, |(now, (from, _))| now.since(from));
-    (longest, stands)
 }
 
 /// Whether the main thread ran in the window, and whether it is where it was in all of it.
@@ -277,20 +236,20 @@ fn ran(first: &Process, last: &Process) -> bool {
 
 /// Whether a thread was given a processor between two views.
 pub(crate) fn thread_ran(earlier: &Thread, later: &Thread) -> bool {
-    match (&earlier.schedstat, &later.schedstat) {
-        // The first and third number: waiting for a processor is no running.
-        (Some(one), Some(other)) => {
-            let ran = |text: &str| {
-                let mut parts = text.split_ascii_whitespace();
-                (
-                    parts.next().map(str::to_owned),
-                    parts.nth(1).map(str::to_owned),
-                )
-            };
-            ran(one) != ran(other)
-        }
+    match (runs(earlier), runs(later)) {
+        (Some(one), Some(other)) => one != other,
         _ => true,
     }
+}
+
+/// How long and how often a thread was given a processor, as the kernel writes it: the first and third number of
+/// `schedstat`. Waiting for a processor is no running.
+fn runs(thread: &Thread) -> Option<(&str, &str)> {
+    let mut parts = thread.schedstat.as_ref()?.split_ascii_whitespace();
+    Some((
+        parts.next().unwrap_or_default(),
+        parts.nth(1).unwrap_or_default(),
+    ))
 }
 
 /// Whether the main thread is elsewhere in its program.

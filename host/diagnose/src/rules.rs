@@ -18,6 +18,9 @@ mod throttled;
 mod waiting;
 mod zombies;
 
+pub(crate) use cgroups::levels as cgroup_levels;
+pub(crate) use limits::limit as open_files_limit;
+
 use crate::scene::Scene;
 use crate::verdict::Verdict;
 

@@ -6,6 +6,9 @@ use model::{Snapshot, Trigger};
 
 use super::PATIENCE;
 
+/// Snapshots of the window are at least this part of an interval apart.
+pub(crate) const CLOSEST: f64 = 0.4;
+
 /// Without the last snapshots of a task that is being ended: what it did before is the point. All, where that leaves nothing.
 pub(super) fn before_the_end<'a>(snapshots: &[&'a Snapshot]) -> Vec<&'a Snapshot> {
     let is_end = |snapshot: &&Snapshot| {
@@ -20,14 +23,17 @@ pub(super) fn before_the_end<'a>(snapshots: &[&'a Snapshot]) -> Vec<&'a Snapshot
     }
 }
 
-/// The newest snapshots, far enough apart, that [`PATIENCE`] intervals lie between.
-pub(super) fn window(snapshots: &[&Snapshot]) -> Vec<usize> {
+/// The newest snapshots, far enough apart, that [`PATIENCE`] intervals lie between. Where intervals are long, closer ones do:
+/// so many of them make `patience`.
+pub(crate) fn window(snapshots: &[&Snapshot], patience: Duration) -> Vec<usize> {
     let newest = snapshots.len() - 1;
     let interval = snapshots[newest]
         .capture
         .interval_s
         .filter(|it| it.is_finite() && *it > 0.0);
-    let least = Duration::try_from_secs_f64(interval.unwrap_or(0.0) * 0.4).unwrap_or_default();
+    let interval = Duration::try_from_secs_f64(interval.unwrap_or(0.0)).unwrap_or_default();
+    let intervals = u32::try_from(PATIENCE).unwrap_or(u32::MAX);
+    let least = interval.min(patience / intervals).mul_f64(CLOSEST);
     let mut window = vec![newest];
     for position in (0..newest).rev() {
         let last = snapshots[window[window.len() - 1]].capture.started_at;

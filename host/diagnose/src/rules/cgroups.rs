@@ -3,7 +3,7 @@
 use model::{CgroupLevel, Snapshot};
 
 /// Returns the cgroups of the main process and those that other processes were moved to.
-pub(super) fn levels(snapshot: &Snapshot) -> Vec<(String, &CgroupLevel)> {
+pub(crate) fn levels(snapshot: &Snapshot) -> Vec<(String, &CgroupLevel)> {
     let own = snapshot.cgroup.chain.iter().enumerate();
     let own = own.map(|(index, level)| (format!("/cgroup/chain/{index}"), level));
     let others = snapshot.cgroup.others.iter().enumerate();

@@ -252,7 +252,7 @@ fn descriptors(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
 }
 
 /// The soft limit of open files, and the line of `/proc/PID/limits` that says so.
-fn limit(lines: &[String]) -> Option<(usize, u64)> {
+pub(crate) fn limit(lines: &[String]) -> Option<(usize, u64)> {
     let line = lines
         .iter()
         .position(|line| line.starts_with("Max open files"))?;

@@ -4,6 +4,7 @@
 mod broken;
 mod healthy;
 mod limits;
+mod live;
 mod locks;
 mod nodes;
 mod pipes;

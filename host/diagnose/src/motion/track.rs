@@ -1,0 +1,105 @@
+//! What is known of the main thread of a process over all snapshots, seen one by one, so that none has to be kept for it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use model::{Process, ProcessId, Timestamp};
+use serde_json::Number;
+
+use super::runs;
+use crate::case::main_thread;
+
+/// How long a main thread stood still, now and before, and how long it takes to count one further.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Track {
+    /// When it was last seen, and by what it is told whether it has run since.
+    last: Option<(Timestamp, Option<(String, String)>)>,
+    /// How many intervals up to now it did not run.
+    pub(crate) still_intervals: usize,
+    /// How long it has not run, up to now.
+    pub(crate) still: Duration,
+    /// The longest time before that in which it did not run between two views or more.
+    pub(crate) longest_still: Duration,
+    /// The longest time that it took to count one further, as far as that was seen, from the first sight on.
+    pub(crate) step_time: Duration,
+    /// Since when the outermost number that it counts is what it is.
+    step: Option<(Timestamp, Number)>,
+}
+
+/// The tracks of all processes of a node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tracks {
+    of: HashMap<ProcessId, Track>,
+}
+
+impl Track {
+    /// Goes on to a later view of the process; one that is not later is passed over.
+    pub(crate) fn see(&mut self, at: Timestamp, process: &Process) {
+        let known = self.last.as_ref().map(|(then, _)| *then);
+        if known.is_some_and(|then| at <= then) {
+            return;
+        }
+        let thread = main_thread(process);
+        let ran = thread.and_then(runs);
+        if let Some((then, before)) = &self.last {
+            let before = before
+                .as_ref()
+                .map(|(time, turns)| (time.as_str(), turns.as_str()));
+            if before.is_some() && before == ran {
+                self.still_intervals += 1;
+                self.still += at.since(*then);
+            } else {
+                self.longest_still = self.longest_still.max(self.still);
+                (self.still_intervals, self.still) = (0, Duration::ZERO);
+            }
+        }
+        self.last = Some((
+            at,
+            ran.map(|(time, turns)| (time.to_owned(), turns.to_owned())),
+        ));
+        self.count(at, process);
+    }
+
+    /// How long it has not counted further, up to now.
+    pub(crate) fn step_since(&self) -> Duration {
+        let now = self.last.as_ref().map(|(at, _)| *at);
+        now.zip(self.step.as_ref())
+            .map_or(Duration::ZERO, |(now, (from, _))| now.since(*from))
+    }
+
+    fn count(&mut self, at: Timestamp, process: &Process) {
+        // The outermost function's: the last.
+        let Some(step) = process.steps.last() else {
+            return;
+        };
+        match &self.step {
+            Some((_, value)) if *value == step.value => return,
+            Some((from, value)) => {
+                // Several may have been counted meanwhile.
+                let numbers = step.value.as_f64().zip(value.as_f64());
+                let counted = numbers.map_or(1.0, |(now, then)| now - then);
+                let time = at.since(*from).div_f64(counted.max(1.0));
+                self.step_time = self.step_time.max(time);
+            }
+            None => {}
+        }
+        self.step = Some((at, step.value.clone()));
+    }
+}
+
+impl Tracks {
+    /// Returns what is known of a process.
+    pub(super) fn of(&self, identity: ProcessId) -> Track {
+        self.of.get(&identity).cloned().unwrap_or_default()
+    }
+
+    /// Goes on to a later snapshot, whose processes these are, and forgets all others.
+    pub(crate) fn see(&mut self, at: Timestamp, processes: &[Process]) {
+        let mut before = std::mem::take(&mut self.of);
+        for process in processes {
+            let mut track = before.remove(&process.identity).unwrap_or_default();
+            track.see(at, process);
+            self.of.insert(process.identity, track);
+        }
+    }
+}

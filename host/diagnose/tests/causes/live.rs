@@ -1,0 +1,292 @@
+//! Judging while the task runs: what is established is told once an episode, and a healthy job is left alone.
+
+use std::time::Duration;
+
+use model::{
+    CgroupLevel, CgroupMemory, Filesystem, Limit, Mount, MountPurpose, Severity, Snapshot, Target,
+};
+use taskscope_diagnose::{News, Recent, Tuning, resolve};
+
+use crate::story::{Shot, futex, identity, polls, runs, story};
+
+/// What is told of each snapshot.
+fn told(snapshots: &[Snapshot]) -> Vec<News> {
+    told_with(Tuning::default(), snapshots)
+}
+
+fn told_with(tuning: Tuning, snapshots: &[Snapshot]) -> Vec<News> {
+    let mut recent = Recent::new(tuning);
+    let news = snapshots.iter().map(|snapshot| {
+        let news = recent.judge(snapshot);
+        assert_eq!(news.findings.len(), news.messages.len());
+        for finding in &news.findings {
+            assert!(!finding.evidence.is_empty(), "{}", finding.message);
+            for evidence in &finding.evidence {
+                let value = resolve(snapshot, &evidence.pointer);
+                let value = value.map(|value| value.to_string());
+                assert_eq!(
+                    value.as_ref(),
+                    Some(&evidence.value),
+                    "{}",
+                    evidence.pointer
+                );
+            }
+        }
+        news
+    });
+    news.collect()
+}
+
+/// At which instants something was told, and of which kind.
+fn kinds(news: &[News]) -> Vec<(usize, &str)> {
+    let told = news.iter().enumerate();
+    told.flat_map(|(instant, news)| {
+        let findings = news.findings.iter();
+        findings.map(move |finding| (instant, finding.kind.as_str()))
+    })
+    .collect()
+}
+
+/// Ranks that step each instant, but while `is_stuck`: then rank 2 looks for a file and the others wait for it.
+fn ranks_that_are_stuck(count: u32, is_stuck: impl Fn(u32) -> bool) -> Vec<Snapshot> {
+    story(count, |instant, shot| {
+        shot.process(10, 1, &polls(instant).at(&["monitor launch.py 9"]));
+        let since = (0..=instant).rev().find(|at| !is_stuck(*at)).unwrap_or(0);
+        for rank in 0..4 {
+            let step = ["step train.py 12", "main train.py 30"];
+            let doing = match (is_stuck(instant), rank) {
+                (false, _) => polls(instant).at(&step),
+                (true, 2) => polls(instant).at(&["wait_for shard.py 3", step[0], step[1]]),
+                (true, _) => futex("0x7f00")
+                    .at(&["all_reduce /lib/dist.py 50", step[0], step[1]])
+                    .ran_until(since + 1),
+            };
+            let pid = 20 + i32::try_from(rank).unwrap();
+            let counted = if is_stuck(instant) { since } else { instant };
+            shot.rank(rank, pid, &doing).steps.push(model::Step {
+                file: "train.py".to_owned(),
+                function: "main".to_owned(),
+                line: 30,
+                name: "step".to_owned(),
+                thread_id: None,
+                value: (counted * 1000).into(),
+            });
+        }
+    })
+}
+
+#[test]
+fn a_hang_is_told_once_with_what_shows_it_in_that_very_snapshot() {
+    let news = told(&ranks_that_are_stuck(40, |instant| instant >= 10));
+    let kinds = kinds(&news);
+    let [(instant, "rank-behind")] = kinds.as_slice() else {
+        panic!("{kinds:?}");
+    };
+    assert!((13..=16).contains(instant), "{instant}");
+    let finding = &news[*instant].findings[0];
+    assert_eq!(finding.severity, Severity::Error);
+    assert_eq!(finding.target, Target::Process(identity(22)));
+    assert_eq!(finding.plugin, None);
+    let message = &news[*instant].messages[0];
+    assert!(
+        message.starts_with("hung (rank-behind): rank 2 is behind")
+            && message.contains("wait_for (shard.py:3)")
+            && message.contains("no progress for "),
+        "{message}"
+    );
+    // Once more to make sure, and a burst around it.
+    let closer: Vec<usize> = (0..40).filter(|at| news[*at].closer.is_some()).collect();
+    assert_eq!(closer, [instant - 1]);
+    let news = told_with(
+        Tuning {
+            burst: 3,
+            ..Tuning::default()
+        },
+        &ranks_that_are_stuck(40, |instant| instant >= 10),
+    );
+    let closer: Vec<usize> = (0..40).filter(|at| news[*at].closer.is_some()).collect();
+    let first = instant - 1;
+    assert_eq!(closer, [first, first + 1, first + 2, first + 3]);
+    let apart = news[first].closer.unwrap();
+    assert!(apart < Duration::from_millis(400), "{apart:?}");
+}
+
+#[test]
+fn an_episode_ends_and_another_is_told_anew() {
+    let is_stuck = |instant| (10..20).contains(&instant) || instant >= 40;
+    let news = told(&ranks_that_are_stuck(60, is_stuck));
+    let kinds: Vec<&str> = kinds(&news).into_iter().map(|(_, kind)| kind).collect();
+    assert_eq!(kinds, ["rank-behind", "rank-behind"]);
+}
+
+#[test]
+fn more_patience_is_had_where_it_is_asked_for() {
+    let tuning = Tuning {
+        patience: Some(Duration::from_secs(15)),
+        ..Tuning::default()
+    };
+    let stuck = |end: u32| ranks_that_are_stuck(end, |instant| (10..20).contains(&instant));
+    assert_eq!(kinds(&told_with(tuning, &stuck(40))), []);
+    let news = told_with(tuning, &ranks_that_are_stuck(40, |instant| instant >= 10));
+    let kinds = kinds(&news);
+    assert!(
+        matches!(kinds.as_slice(), [(21..=27, "rank-behind")]),
+        "{kinds:?}"
+    );
+}
+
+/// The same snapshots this far apart, with two minutes between those that are due.
+fn apart(mut snapshots: Vec<Snapshot>, seconds: &[u64]) -> Vec<Snapshot> {
+    let begin = snapshots[0].capture.started_at;
+    snapshots.truncate(seconds.len());
+    for (snapshot, seconds) in snapshots.iter_mut().zip(seconds) {
+        let at = begin.after(Duration::from_secs(*seconds));
+        snapshot.capture.started_at = at;
+        snapshot.capture.id.stamp = at;
+        snapshot.capture.interval_s = Some(120.0);
+    }
+    snapshots
+}
+
+#[test]
+fn closer_looks_establish_a_hang_within_a_minute_where_intervals_are_long() {
+    let seconds = [0, 120, 240, 360, 480, 600, 620, 640, 660, 680, 720];
+    let snapshots = ranks_that_are_stuck(11, |instant| instant >= 6);
+    let news = told(&apart(snapshots, &seconds));
+    let kinds = kinds(&news);
+    assert!(
+        matches!(kinds.as_slice(), [(9..=10, "rank-behind")]),
+        "{kinds:?}"
+    );
+}
+
+#[test]
+fn long_pauses_that_come_again_are_told_once_at_most() {
+    // Every 30 s rank 0 writes a checkpoint for 8 s while the others wait for it.
+    let is_pause = |instant: u32| instant % 30 >= 22;
+    let snapshots = story(400, |instant, shot| {
+        shot.process(10, 1, &polls(instant).at(&["monitor launch.py 9"]));
+        for rank in 0..4 {
+            let step = ["step train.py 12", "main train.py 30"];
+            let doing = match (is_pause(instant), rank) {
+                (false, _) => runs(instant).at(&step),
+                (true, 0) => polls(instant).at(&["save ckpt.py 3", step[0], step[1]]),
+                (true, _) => futex("0x7f00")
+                    .at(&["barrier /lib/dist.py 50", step[0], step[1]])
+                    .ran_until(instant / 30 * 30 + 22),
+            };
+            shot.rank(rank, 20 + i32::try_from(rank).unwrap(), &doing);
+        }
+    });
+    let news = told(&snapshots);
+    assert!(kinds(&news).len() <= 1, "{:?}", kinds(&news));
+}
+
+#[test]
+fn jobs_that_get_on_are_left_alone() {
+    let steps = told(&ranks_that_are_stuck(200, |_| false));
+    assert_eq!(kinds(&steps), []);
+    // Every third step takes four seconds.
+    let slow = told(&ranks_that_are_stuck(200, |instant| instant % 7 >= 3));
+    assert!(kinds(&slow).len() <= 1, "{:?}", kinds(&slow));
+    let server = told(&story(100, |instant, shot| {
+        let mut accept = crate::story::on("accept4", 3, "socket:[9]").at(&["serve web.py 8"]);
+        accept = accept.ran_until(instant / 50);
+        shot.process(10, 1, &accept);
+    }));
+    assert_eq!(kinds(&server), []);
+    let sleeper = told(&story(100, |instant, shot| {
+        shot.process(10, 1, &polls(instant / 9).at(&["main cron.py 4"]));
+    }));
+    assert_eq!(kinds(&sleeper), []);
+}
+
+#[test]
+fn ranks_that_wait_for_another_node_are_told_of() {
+    let snapshots = story(12, |instant, shot| {
+        shot.process(10, 1, &polls(instant).at(&["monitor launch.py 9"]));
+        for rank in 0..2 {
+            let waits = futex("0x7f00").at(&["all_reduce /lib/dist.py 50", "main train.py 30"]);
+            let process = shot.rank(rank, 20 + i32::try_from(rank).unwrap(), &waits.ran_until(1));
+            let environment = &mut process.distributed_environment;
+            environment.insert("WORLD_SIZE".to_owned(), "4".to_owned());
+        }
+    });
+    let news = told(&snapshots);
+    let messages: Vec<&String> = news.iter().flat_map(|it| &it.messages).collect();
+    assert_eq!(messages.len(), 1);
+    assert!(
+        messages[0].contains("ranks 0,1 wait in all_reduce for ranks that are not on this node"),
+        "{}",
+        messages[0]
+    );
+    assert_eq!(kinds(&news)[0].1, "waiting-for-peer");
+}
+
+fn gets_on(shot: &mut Shot, instant: u32) {
+    shot.process(10, 1, &runs(instant).at(&["main train.py 4"]));
+}
+
+#[test]
+fn memory_that_is_nearly_used_up_is_told_once_and_page_cache_is_no_need() {
+    let used = |bytes: fn(u32) -> u64| {
+        story(30, move |instant, shot| {
+            gets_on(shot, instant);
+            shot.snapshot.cgroup.chain = vec![CgroupLevel {
+                memory: Some(CgroupMemory {
+                    file_bytes: Some(500),
+                    limit_bytes: Limit::At(1000),
+                    shmem_bytes: Some(400),
+                    usage_bytes: Some(bytes(instant)),
+                    ..CgroupMemory::default()
+                }),
+                path: "/job".to_owned(),
+                ..CgroupLevel::default()
+            }];
+        })
+    };
+    assert_eq!(kinds(&told(&used(|_| 1000))), []);
+    let news = told(&used(|instant| u64::from(instant) * 20 + 880));
+    assert_eq!(kinds(&news), [(10, "memory-pressure")]);
+    assert_eq!(news[10].findings[0].severity, Severity::Warning);
+    assert_eq!(
+        news[10].messages[0],
+        "a limit is near (memory-pressure): 98 % of the 0 MiB of memory of its cgroup are used"
+    );
+}
+
+#[test]
+fn a_disk_that_is_nearly_full_is_told_and_a_large_one_with_room_is_not() {
+    let room = |available: u64, total: u64, purpose: MountPurpose| {
+        story(10, move |instant, shot| {
+            gets_on(shot, instant);
+            shot.snapshot.filesystem = Filesystem {
+                mounts: vec![Mount {
+                    bytes_available: Some(available << 20),
+                    bytes_free: None,
+                    bytes_total: Some(total << 20),
+                    inodes_free: None,
+                    inodes_total: None,
+                    is_read_only: None,
+                    kind: None,
+                    mount_point: None,
+                    path: "/data".to_owned(),
+                    purpose,
+                    source: None,
+                }],
+                ..Filesystem::default()
+            };
+        })
+    };
+    let told = |snapshots: Vec<Snapshot>| {
+        let news = told(&snapshots);
+        let kinds = kinds(&news);
+        kinds.first().map(|(_, kind)| (*kind).to_owned())
+    };
+    let disk = MountPurpose::WorkingDirectory;
+    assert_eq!(told(room(100, 10_000, disk)).as_deref(), Some("disk-full"));
+    assert_eq!(told(room(50_000, 2_000_000, disk)), None);
+    let shared = MountPurpose::SharedMemory;
+    assert_eq!(told(room(1, 64, shared)).as_deref(), Some("shm-full"));
+    assert_eq!(told(room(1, 64, MountPurpose::Spool)), None);
+}
