@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     attach, config, ctl, debug, diff, doctor, list, plugin, plugin_compile, report, run, show,
-    snapshot, spool, stage, stand_in, why,
+    snapshot, spool, stage, stand_in, view, why,
 };
 use crate::config::{ScopeChoice, Span};
 use crate::root::Wanted;
@@ -43,6 +43,7 @@ pub(crate) enum Command {
     Show(show::ShowArgs),
     Report(report::ReportArgs),
     Spool(spool::SpoolArgs),
+    View(view::ViewArgs),
     Why(why::WhyArgs),
     Diff(diff::DiffArgs),
     Config(config::ConfigArgs),

@@ -16,6 +16,7 @@ pub(crate) mod snapshot;
 pub(crate) mod spool;
 pub(crate) mod stage;
 pub(crate) mod stand_in;
+pub(crate) mod view;
 pub(crate) mod why;
 
 use crate::args::{Arguments, Command};
@@ -62,6 +63,7 @@ fn run_here(arguments: Arguments) -> anyhow::Result<Outcome> {
         Command::Show(args) => show::run(&args, &world),
         Command::Report(args) => report::run(&args, &world),
         Command::Spool(args) => spool::run(&args, &world),
+        Command::View(args) => view::run(&args, &world),
         Command::Why(args) => why::run(&args, &world),
         Command::Diff(args) => diff::run(&args, &world),
         Command::Config(args) => config::run(&args, &world),

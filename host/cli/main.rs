@@ -1,6 +1,7 @@
 //! The `taskscope` program: arguments in, an exit code out.
 
 mod args;
+mod browser;
 mod clock;
 mod clocks;
 mod collect;

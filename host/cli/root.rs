@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use model::{SnapshotId, TaskPath, Timestamp};
+use model::TaskPath;
 use store::{Entry, Key, Location, Place, Since, Store, StoreError};
 
 use crate::config::Loaded;
 use crate::outcome::Refusal;
 use crate::storage;
+
+pub(crate) use store::At;
 
 /// Where snapshots go when nothing else is said.
 const DEFAULT_ROOT: &str = ".taskscope";
@@ -30,37 +32,6 @@ pub(crate) fn location(option: Option<&str>, loaded: &Loaded) -> anyhow::Result<
     };
     let location = Location::parse(text, &base).context(Refusal::Settings)?;
     Ok(storage::with_conventions(location))
-}
-
-/// Which snapshot of a node is meant: `--at`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum At {
-    /// The newest.
-    #[default]
-    Latest,
-    /// The one with this id.
-    Id(SnapshotId),
-    /// The newest that is not later.
-    Time(Timestamp),
-}
-
-impl std::str::FromStr for At {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "latest" {
-            return Ok(Self::Latest);
-        }
-        if let Ok(id) = text.parse() {
-            return Ok(Self::Id(id));
-        }
-        Timestamp::parse(text).map(Self::Time).ok_or_else(|| {
-            format!(
-                "`{text}` is neither `latest`, a snapshot id such as 20261129T144054.169782Z-000000, \
-                 nor a UTC time such as 2026-11-29T14:41:00Z"
-            )
-        })
-    }
 }
 
 /// A snapshot that was chosen, and where it stands among the others of its node.
@@ -139,11 +110,11 @@ impl Source<'_> {
 /// Returns the snapshot at `place` that `at` names.
 async fn find(store: &Store, place: &Place, at: At) -> anyhow::Result<Chosen> {
     let mut history = store.history(place, since(at)).await?;
-    let mut position = position(&history.entries, at);
+    let mut position = at.position(&history.entries);
     // One that no index lists, or of a time when the clock was wrong.
     if position.is_none() && history.older > 0 {
         history = store.history(place, Since::Start).await?;
-        position = self::position(&history.entries, at);
+        position = at.position(&history.entries);
     }
     let entries = &history.entries;
     let position = position
@@ -268,14 +239,6 @@ fn compared(entries: &[Entry], position: usize) -> Option<&Entry> {
     let is_older = |entry: &&Entry| now.at().since(entry.at()) >= COMPARED;
     let oldest = before.iter().find(|entry| entry.at() < now.at());
     before.iter().rfind(is_older).or(oldest)
-}
-
-fn position(entries: &[Entry], at: At) -> Option<usize> {
-    match at {
-        At::Latest => entries.len().checked_sub(1),
-        At::Id(id) => entries.iter().position(|entry| entry.id == id),
-        At::Time(time) => entries.iter().rposition(|entry| entry.at() <= time),
-    }
 }
 
 fn not_there(entries: &[Entry], at: At) -> String {

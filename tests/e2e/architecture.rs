@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Crates of ours and which of ours they may use.
-const OURS: [(&str, &[&str]); 10] = [
+const OURS: [(&str, &[&str]); 11] = [
     ("taskscope-model", &[]),
     ("taskscope-helper", &[]),
     (
@@ -19,6 +19,15 @@ const OURS: [(&str, &[&str]); 10] = [
     ("taskscope-store", &["taskscope-model"]),
     ("taskscope-monitor", &["taskscope-model"]),
     ("taskscope-supervise", &["taskscope-model"]),
+    (
+        "taskscope-view",
+        &[
+            "taskscope-model",
+            "taskscope-monitor",
+            "taskscope-store",
+            "taskscope-diagnose",
+        ],
+    ),
     ("taskscope-testkit", &[]),
     (
         "taskscope",
@@ -31,26 +40,32 @@ const OURS: [(&str, &[&str]); 10] = [
             "taskscope-store",
             "taskscope-monitor",
             "taskscope-supervise",
+            "taskscope-view",
         ],
     ),
 ];
 
 /// Dependencies that have an owner, and who else may name them.
-const OWNED: [(&str, &[&str]); 24] = [
+const OWNED: [(&str, &[&str]); 29] = [
     ("anyhow", &["taskscope"]),
+    ("axum", &["taskscope-view"]),
     ("bytesize", &["taskscope"]),
     ("clap", &["taskscope"]),
     ("fast-glob", &["taskscope-capture"]),
     ("flate2", &["taskscope-store", "taskscope-plugin"]),
     ("futures-core", &["taskscope-store"]),
+    ("hyper", &["taskscope-view"]),
+    ("hyper-util", &["taskscope-view"]),
     ("jiff", &["taskscope-model", "taskscope"]),
     ("libc", &["taskscope-capture"]),
+    ("maud", &["taskscope-view"]),
     ("nix", &["taskscope-supervise", "taskscope-capture"]),
     ("nvml-wrapper", &["taskscope-capture"]),
     ("opendal", &["taskscope-store"]),
     ("opendal-http-transport-reqwest", &["taskscope-store"]),
     ("postcard", &["taskscope-capture"]),
     ("procfs", &["taskscope-capture"]),
+    ("pulldown-cmark", &["taskscope-view"]),
     ("py-spy", &["taskscope-capture"]),
     ("regex", &["taskscope-capture", "taskscope"]),
     ("reqwest", &["taskscope-plugin"]),

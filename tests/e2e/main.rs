@@ -39,4 +39,5 @@ mod stored;
 mod support;
 mod terminal;
 mod unprivileged;
+mod view;
 mod why;

@@ -1,5 +1,4 @@
-//! Which snapshots are worth reading to say what is wrong: the newest, those around the instant when things came to a
-//! stand, and the first.
+//! Reading the snapshots that are worth it to say what is wrong, as `diagnose` chooses them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +6,6 @@ use model::{Snapshot, Timestamp};
 use store::{Entry, Key, Place, Since, Store, StoreError};
 
 use crate::root::Chosen;
-
-/// How many of the newest snapshots are read.
-const NEWEST: usize = 12;
-/// How many before the instant when things came to a stand, and how many from there on.
-const AROUND: usize = 4;
-/// How many of the first.
-const FIRST: usize = 2;
 
 /// Returns the snapshots of each node of the attempt, up to the one that was chosen; of its node alone where `one` is asked for.
 pub(crate) async fn read(
@@ -52,15 +44,13 @@ async fn of_node(
         let end = entries.iter().position(|entry| entry.id == key.id);
         entries.truncate(end.map_or(entries.len(), |end| end + 1));
     }
-    let newest = entries.len().saturating_sub(NEWEST);
-    let mut wanted: BTreeSet<usize> = (newest..entries.len()).collect();
-    wanted.extend(0..FIRST.min(entries.len()));
+    let wanted = diagnose::newest_and_first(entries.len());
     let mut snapshots = BTreeMap::new();
     load(store, place, &entries, &wanted, &mut snapshots).await?;
-    if let Some(onset) = snapshots.values().next_back().and_then(onset) {
-        let at = entries.partition_point(|entry| entry.at() < onset);
-        let around = at.saturating_sub(AROUND)..(at + AROUND).min(entries.len());
-        load(store, place, &entries, &around.collect(), &mut snapshots).await?;
+    if let Some(newest) = snapshots.values().next_back() {
+        let times: Vec<Timestamp> = entries.iter().map(Entry::at).collect();
+        let around = diagnose::around_the_stand(&times, newest).collect();
+        load(store, place, &entries, &around, &mut snapshots).await?;
     }
     Ok(snapshots.into_values().collect())
 }
@@ -92,14 +82,4 @@ async fn load(
         }
     }
     Ok(())
-}
-
-/// When the last main thread that stands still came to a stand: since then nothing has changed, and just before it lies why.
-fn onset(snapshot: &Snapshot) -> Option<Timestamp> {
-    let threads = snapshot.processes.iter().flat_map(|process| {
-        let main = process.pid;
-        let threads = process.proc.threads.iter();
-        threads.filter(move |thread| thread.tid == main)
-    });
-    threads.filter_map(|thread| thread.unchanged_since).max()
 }

@@ -1,7 +1,7 @@
 //! What there is to judge: the snapshots of all nodes, laid out so that a rule can ask for a process, its parent, its
 //! rank and what became of it, and cite what it found.
 
-mod said;
+pub(crate) mod said;
 pub(crate) mod window;
 
 use std::collections::HashMap;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, btree_map};
 
-use model::{Frame, ProcessId, SharedFrame, Snapshot, Target, Value};
+use model::{Frame, ProcessId, SharedFrame, Snapshot};
 use serde::Serialize;
 
 use crate::ranges::ranges;
@@ -70,11 +70,9 @@ impl Merged {
         let mut labels = Labels::default();
         let mut classes: HashMap<Vec<u32>, Vec<Member>> = HashMap::new();
         for (node, snapshot) in snapshots.iter().enumerate() {
-            let ranks = ranks(snapshot);
+            let ranks = crate::ranks::of_processes(snapshot);
             for process in &snapshot.processes {
-                let environment = process.distributed_environment.get("RANK");
-                let told = environment.and_then(|rank| rank.parse().ok());
-                let rank = ranks.get(&process.identity).copied().or(told);
+                let rank = ranks.get(&process.identity).copied();
                 for trace in process.pyspy.iter().flat_map(|stacks| &stacks.traces) {
                     let place = labels.place(&trace.frames, level, &snapshot.focus_files);
                     let process = process.identity;
@@ -104,24 +102,6 @@ fn finish(labels: &Labels<'_>, classes: &HashMap<Vec<u32>, Vec<Member>>) -> Merg
         classes: list,
         tree,
     }
-}
-
-fn ranks(snapshot: &Snapshot) -> HashMap<ProcessId, u64> {
-    let mut ranks = HashMap::new();
-    for annotation in snapshot.annotations.iter().filter(|it| it.key == "rank") {
-        if let (Target::Process(identity), Value::Number(number)) =
-            (&annotation.target, &annotation.value)
-            && *number >= 0.0
-        {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "ranks are small whole numbers"
-            )]
-            ranks.insert(*identity, *number as u64);
-        }
-    }
-    ranks
 }
 
 /// The texts of frames, each once.

@@ -36,9 +36,8 @@ fn is_library(frame: &Frame) -> bool {
         || file.contains("/dist-packages/")
 }
 
-/// The frame to show a person: the innermost of a focus file, else of the job's own code, else of an installed
-/// package, else the innermost.
-pub(crate) fn telling_frame(frames: &[SharedFrame]) -> Option<&SharedFrame> {
+/// Returns the frame to show a person: the innermost of the job's own code, else of an installed package, else the innermost.
+pub fn telling_frame(frames: &[SharedFrame]) -> Option<&SharedFrame> {
     frames
         .iter()
         .find(|frame| !is_library(frame))

@@ -41,11 +41,21 @@ pub fn encode(snapshot: &Snapshot) -> Result<Vec<u8>, StoreError> {
 
 /// Reads a stored object; `key` is for the error's text.
 pub fn decode(bytes: &[u8], key: &Key) -> Result<Snapshot, StoreError> {
-    let read = inflate(bytes, INFLATED_LIMIT_BYTES).and_then(|text| snapshot_from_json(&text));
-    read.map_err(|source| StoreError::Format {
-        key: key.to_string(),
-        source,
-    })
+    decode_within(bytes, key, INFLATED_LIMIT_BYTES)
+}
+
+/// Reads a stored object whose text has `limit_bytes` at most.
+pub(crate) fn decode_within(
+    bytes: &[u8],
+    key: &Key,
+    limit_bytes: u64,
+) -> Result<Snapshot, StoreError> {
+    let text = inflate(bytes, limit_bytes);
+    text.and_then(|text| snapshot_from_json(&text))
+        .map_err(|source| StoreError::Format {
+            key: key.to_string(),
+            source,
+        })
 }
 
 /// Reads a record.

@@ -7,6 +7,7 @@
 //! These are the paths and documents of `metaflow_pyspy`, so its reader reads this store and ours reads its.
 
 mod alignment;
+mod at;
 mod backoff;
 mod bare;
 mod beside;
@@ -55,6 +56,7 @@ mod writer;
 mod sample;
 
 pub use alignment::{Offset, offset};
+pub use at::At;
 #[doc(hidden)]
 pub use bare::BareIndex;
 pub use clocks::Clock;

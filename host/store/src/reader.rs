@@ -155,6 +155,11 @@ impl Store {
         format::decode(&self.fetch(&key.to_string()).await?, key)
     }
 
+    /// Returns the snapshot at `key` where its text has `limit_bytes` at most: a larger one is an error before it is decoded.
+    pub async fn load_within(&self, key: &Key, limit_bytes: u64) -> Result<Snapshot, StoreError> {
+        format::decode_within(&self.fetch(&key.to_string()).await?, key, limit_bytes)
+    }
+
     /// Returns the key of the last snapshot at `place`, by sequence number; `None` where there is none.
     pub async fn newest(&self, place: &Place) -> Result<Option<Key>, StoreError> {
         let newest = self.summary(place).await?.newest;

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use model::{Process, ProcessId, Snapshot, Target, Value};
 
-pub(super) struct Said {
-    pub(super) rank: Option<u64>,
-    pub(super) group: Option<String>,
+pub(crate) struct Said {
+    pub(crate) rank: Option<u64>,
+    pub(crate) group: Option<String>,
 }
 
 /// Rank and group of each process, as plugins said last.
-pub(super) fn notes<'a>(snapshots: impl Iterator<Item = &'a Snapshot>) -> HashMap<ProcessId, Said> {
+pub(crate) fn notes<'a>(snapshots: impl Iterator<Item = &'a Snapshot>) -> HashMap<ProcessId, Said> {
     let mut notes: HashMap<ProcessId, Said> = HashMap::new();
     for annotation in snapshots.flat_map(|snapshot| &snapshot.annotations) {
         let Target::Process(identity) = annotation.target else {
@@ -37,6 +37,6 @@ pub(super) fn notes<'a>(snapshots: impl Iterator<Item = &'a Snapshot>) -> HashMa
     notes
 }
 
-pub(super) fn number(process: &Process, variable: &str) -> Option<u64> {
+pub(crate) fn number(process: &Process, variable: &str) -> Option<u64> {
     process.distributed_environment.get(variable)?.parse().ok()
 }

@@ -1,0 +1,139 @@
+// The page of a run: one instant, which everything follows.
+import { before, clock, document_, iso, query, refresh, say, summed } from "./parts.js";
+import { draw as draw_time } from "./timeline.js";
+import { draw as draw_ranks } from "./matrix.js";
+
+const place = (id) => document.getElementById(id);
+/** While something is still being read, it is asked for again after so long. */
+const AGAIN = 300, CALM = 60;
+
+const state = {
+  /** Times of the node's snapshots, microseconds. */
+  times: [],
+  /** The chosen time; null follows the newest. */
+  at: null,
+  colour: "place",
+  show_time: () => {},
+  show_ranks: () => {},
+  timeline: null,
+  ranks: null,
+};
+
+function newest() {
+  return state.times[state.times.length - 1] ?? 0;
+}
+
+/** Moves to a time at once; what the server has to make follows when the hand rests. */
+function choose(time) {
+  const index = Math.max(0, before(state.times, time));
+  const at = state.times[index];
+  if (at === undefined) return;
+  const follows = time >= newest();
+  state.at = follows ? null : at;
+  history.replaceState(null, "", query({ at: follows ? null : iso(at) }) || location.pathname);
+  show();
+  clearTimeout(choose.later);
+  choose.later = setTimeout(refresh_parts, CALM);
+}
+
+function show() {
+  const at = state.at ?? newest();
+  const slider = place("instant");
+  slider.max = String(Math.max(0, state.times.length - 1));
+  slider.value = String(Math.max(0, before(state.times, at)));
+  slider.disabled = state.times.length < 2;
+  slider.setAttribute("aria-valuetext", `${clock(at)} UTC`);
+  const words = place("as-of");
+  words.textContent = `${clock(at)} UTC`;
+  words.dateTime = iso(at);
+  place("live").hidden = state.at !== null;
+  place("newest").setAttribute("aria-pressed", String(state.at === null));
+  state.show_time(at);
+  state.show_ranks(at);
+}
+
+function refresh_parts() {
+  for (const section of document.querySelectorAll("[data-part]")) refresh(section);
+}
+
+function step(by) {
+  const index = before(state.times, state.at ?? newest()) + by;
+  const time = state.times[Math.min(state.times.length - 1, Math.max(0, index))];
+  if (time !== undefined) choose(time);
+}
+
+async function read_time() {
+  try {
+    const data = await document_("timeline", { at: null });
+    state.times = summed(data.snapshots);
+    state.timeline = data;
+    const chosen = new URLSearchParams(location.search).get("at");
+    if (!read_time.is_done && chosen && chosen !== "latest") state.at = chosen_time(chosen);
+    read_time.is_done = true;
+    state.show_time = draw_time(place("timeline"), data, choose);
+    show();
+    if (data.missing > 0) setTimeout(read_time, AGAIN);
+  } catch (error) {
+    say(place("timeline"), error.message);
+  }
+}
+
+/** A time, or the time in a snapshot's id. */
+function chosen_time(text) {
+  const id = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)\.(\d{6})Z/.exec(text);
+  const [, seconds, rest] = id
+    ? [0, `${id[1]}-${id[2]}-${id[3]}T${id[4]}:${id[5]}:${id[6]}Z`, id[7]]
+    : [0, text.replace(/\.\d+Z$/, "Z"), (/\.(\d+)Z$/.exec(text)?.[1] ?? "").padEnd(6, "0").slice(0, 6)];
+  const at = Date.parse(seconds) * 1000 + Number(rest);
+  return Number.isNaN(at) ? null : at;
+}
+
+async function read_ranks() {
+  try {
+    state.ranks = await document_("ranks", { at: null, node: null });
+    draw_matrix();
+    if (state.ranks.missing > 0) setTimeout(read_ranks, AGAIN);
+  } catch (error) {
+    say(place("ranks"), error.message);
+  }
+}
+
+function draw_matrix() {
+  if (!state.ranks) return;
+  state.show_ranks = draw_ranks(place("ranks"), state.ranks, state.colour, choose);
+  state.show_ranks(state.at ?? newest());
+}
+
+/** What came since is read again; who looks at the past stays there. */
+function follow() {
+  const events = new EventSource(`events${query({ at: null })}`);
+  events.addEventListener("change", () => {
+    read_time();
+    read_ranks();
+    if (state.at === null) refresh_parts();
+  });
+}
+
+place("earlier").addEventListener("click", () => step(-1));
+place("later").addEventListener("click", () => step(1));
+place("newest").addEventListener("click", () => choose(Infinity));
+place("instant").addEventListener("input", (event) => choose(state.times[Number(event.target.value)]));
+place("colour").addEventListener("change", (event) => { state.colour = event.target.value; draw_matrix(); });
+place("node")?.addEventListener("change", (event) => {
+  history.replaceState(null, "", query({ node: event.target.value }));
+  read_time();
+  refresh_parts();
+});
+document.addEventListener("keydown", (event) => {
+  if (event.target.closest("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
+  const by = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 }[event.key];
+  if (by !== undefined && event.key.startsWith("Arrow")) { step(by); event.preventDefault(); }
+  if (event.key === "Home" && event.target === document.body) { choose(state.times[0]); event.preventDefault(); }
+  if (event.key === "End" && event.target === document.body) { choose(Infinity); event.preventDefault(); }
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw_matrix);
+
+for (const section of document.querySelectorAll("[data-late]")) refresh(section);
+read_time();
+read_ranks();
+follow();

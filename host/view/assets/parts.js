@@ -1,0 +1,98 @@
+// Parts of the page that the server makes: asked for again when the instant changes.
+
+/** The query of this page's run, with what `more` adds or (where it is null) takes away. */
+export function query(more = {}) {
+  const all = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(more)) {
+    if (value === null || value === undefined) all.delete(name);
+    else all.set(name, value);
+  }
+  const text = all.toString();
+  return text ? `?${text}` : "";
+}
+
+/** A JSON document, or an error with the server's words. */
+export async function document_(name, more = {}, signal = undefined) {
+  const answer = await fetch(`api/v1/${name}${query(more)}`, { signal });
+  const body = await answer.json();
+  if (!answer.ok) throw new Error(body.hint ? `${body.error} (${body.hint})` : body.error);
+  return body;
+}
+
+const asked = new Map();
+
+/** Asks for the part that belongs into `section`, and keeps what a person has unfolded. */
+export async function refresh(section) {
+  const name = section.dataset.part;
+  asked.get(name)?.abort();
+  const control = new AbortController();
+  asked.set(name, control);
+  section.classList.add("busy");
+  section.setAttribute("aria-busy", "true");
+  try {
+    const answer = await fetch(`part/${name}${query()}`, { signal: control.signal });
+    const text = await answer.text();
+    const open = new Set([...section.querySelectorAll("details[open] > summary")].map(key));
+    section.innerHTML = text;
+    for (const summary of section.querySelectorAll("details > summary")) {
+      if (open.has(key(summary))) summary.parentElement.open = true;
+    }
+    section.dispatchEvent(new CustomEvent("part", { bubbles: true }));
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    say(section, "taskscope does not answer; is it still running?");
+  }
+  if (asked.get(name) === control) {
+    section.classList.remove("busy");
+    section.removeAttribute("aria-busy");
+  }
+}
+
+const key = (summary) => summary.textContent.replace(/\d+/g, "#");
+
+/** Puts words in the place of a part. */
+export function say(place, words) {
+  const line = document.createElement("p");
+  line.className = "trouble";
+  line.setAttribute("role", "status");
+  line.textContent = words;
+  place.replaceChildren(line);
+}
+
+/** `1.5 GiB` */
+export function bytes(count) {
+  if (count === null || count === undefined) return "unknown";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  let unit = 0;
+  while (count >= 1024 && unit < units.length - 1) { count /= 1024; unit += 1; }
+  return `${unit === 0 ? count : count.toPrecision(3)} ${units[unit]}`;
+}
+
+/** Microseconds since 1970 as a time that the server reads back exactly. */
+export function iso(microseconds) {
+  const seconds = Math.floor(microseconds / 1e6);
+  const rest = String(microseconds - seconds * 1e6).padStart(6, "0");
+  return new Date(seconds * 1000).toISOString().replace(".000Z", `.${rest}Z`);
+}
+
+/** For people. */
+export function clock(microseconds) {
+  return new Date(microseconds / 1000).toISOString().slice(0, 19).replace("T", " ");
+}
+
+/** Numbers of which all but the first are differences. */
+export function summed(differences) {
+  let sum = 0;
+  return differences.map((difference) => (sum += difference));
+}
+
+/** The place of the last number that is not larger, in ascending ones; -1 where all are. */
+export function before(numbers, number) {
+  let low = 0, high = numbers.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (numbers[middle] <= number) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}

@@ -1,0 +1,99 @@
+//! The page of a run: what is wrong, then time, ranks, and the rest, which follow the chosen instant.
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+use store::At;
+
+use super::layout::layout;
+use super::verdict::{pending, verdict};
+use crate::answer::Trouble;
+use crate::moment::Moment;
+use crate::query::Query;
+use crate::view::View;
+
+/// How long a page waits for the verdict, which otherwise comes after it.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Returns the page.
+pub(crate) async fn run(view: &View, query: &Query) -> Result<Markup, Trouble> {
+    let run = view.run_of(query).await?;
+    let moment = View::moment(&run, query.at, query.node.as_deref())?;
+    let judged = tokio::time::timeout(PATIENCE, view.judge(&moment)).await;
+    let node = view.node_of(&run, query)?;
+    let content = html! {
+        (heading(&moment, query))
+        section.verdict #verdict aria-label="what is wrong" aria-live="polite" data-part="verdict" data-late[judged.is_err()] {
+            @match &judged {
+                Ok(judged) => (verdict(judged, &moment)),
+                Err(_) => (pending()),
+            }
+        }
+        (time(&node.place.node, &run.nodes.iter().map(|it| it.place.node.as_str()).collect::<Vec<_>>()))
+        (ranks())
+    };
+    let title = format!("{} · attempt {}", run.id.task, run.id.attempt);
+    Ok(layout(&title, &["page.js"], &content))
+}
+
+fn heading(moment: &Moment, query: &Query) -> Markup {
+    let id = &moment.run.id;
+    let nodes = moment.run.nodes.len();
+    html! {
+        div.heading {
+            h1 { (id.task) }
+            p.quiet {
+                "attempt " (id.attempt) " · "
+                (nodes) @if nodes == 1 { " node" } @else { " nodes" } " · "
+                (moment.run.snapshots()) " snapshots · as of "
+                time #as-of datetime=(moment.at) { (moment.at.human()) " UTC" }
+                " "
+                span #live hidden[query.at != At::Latest] { "newest" }
+            }
+        }
+    }
+}
+
+fn time(node: &str, nodes: &[&str]) -> Markup {
+    html! {
+        section aria-labelledby="time-title" {
+            div.bar {
+                h2 #time-title { "Time" }
+                @if nodes.len() > 1 {
+                    label { "node "
+                        select #node {
+                            @for name in nodes {
+                                option value=(name) selected[*name == node] { (name) }
+                            }
+                        }
+                    }
+                }
+                div.buttons {
+                    button type="button" #earlier title="one snapshot earlier (left arrow)" { "◀ earlier" }
+                    button type="button" #later title="one snapshot later (right arrow)" { "later ▶" }
+                    button type="button" #newest title="follow the newest (End)" { "newest" }
+                }
+            }
+            label.sight for="instant" { "instant" }
+            input #instant type="range" min="0" max="0" value="0" step="1" disabled;
+            div #timeline data-node=(node) { p.quiet { "reading…" } }
+        }
+    }
+}
+
+fn ranks() -> Markup {
+    html! {
+        section aria-labelledby="ranks-title" {
+            div.bar {
+                h2 #ranks-title { "Ranks" }
+                label { "coloured by "
+                    select #colour {
+                        option value="place" selected { "place" }
+                        option value="progress" { "progress" }
+                    }
+                }
+            }
+            div #ranks { p.quiet { "reading…" } }
+        }
+    }
+}

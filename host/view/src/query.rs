@@ -1,0 +1,100 @@
+//! What a request asks for, in the query of its address.
+
+use std::str::FromStr;
+
+use model::{TaskPath, Timestamp};
+use store::At;
+
+use crate::answer::Trouble;
+
+/// The known parameters; all of them may be absent, and one that is not understood is an error by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Query {
+    /// As of when.
+    pub(crate) at: At,
+    pub(crate) attempt: Option<u32>,
+    /// The beginning of a part of the time.
+    pub(crate) from: Option<Timestamp>,
+    pub(crate) node: Option<String>,
+    /// An RFC 6901 pointer into a snapshot.
+    pub(crate) pointer: Option<String>,
+    pub(crate) task: Option<TaskPath>,
+    /// The end of a part of the time.
+    pub(crate) to: Option<Timestamp>,
+}
+
+impl Query {
+    /// Parses the query of an address. Parameters that are not known are left alone, those of a later page among them.
+    pub(crate) fn parse(text: &str) -> Result<Self, Trouble> {
+        let mut query = Self::default();
+        for (name, value) in form_urlencoded::parse(text.as_bytes()) {
+            match name.as_ref() {
+                "at" => query.at = value.parse().map_err(Trouble::usage)?,
+                "attempt" => query.attempt = Some(parsed(&name, &value, "a number from 0 on")?),
+                "from" => query.from = Some(time(&name, &value)?),
+                "node" => query.node = Some(value.into_owned()),
+                "pointer" => query.pointer = Some(value.into_owned()),
+                "task" => {
+                    query.task = Some(parsed(&name, &value, "a path such as flow/run/step/task")?);
+                }
+                "to" => query.to = Some(time(&name, &value)?),
+                _ => {}
+            }
+        }
+        Ok(query)
+    }
+}
+
+fn parsed<T: FromStr>(name: &str, value: &str, form: &str) -> Result<T, Trouble> {
+    value
+        .parse()
+        .map_err(|_| Trouble::usage(format!("`{name}` is `{value}`, which is not {form}")))
+}
+
+fn time(name: &str, value: &str) -> Result<Timestamp, Trouble> {
+    Timestamp::parse(value).ok_or_else(|| {
+        Trouble::usage(format!(
+            "`{name}` is `{value}`, which is no UTC time such as 2026-11-29T14:41:00Z"
+        ))
+    })
+}
+
+/// Returns `pairs` as a query, escaped.
+pub(crate) fn written<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in pairs {
+        query.append_pair(name, &value);
+    }
+    query.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_read_and_what_is_wrong_is_named() {
+        let text = written([
+            ("task", "Flow/17/train/3".to_owned()),
+            ("attempt", "2".to_owned()),
+            ("node", "a b&c".to_owned()),
+            ("at", "2026-11-29T14:41:00Z".to_owned()),
+            ("later", "x".to_owned()),
+        ]);
+        let query = Query::parse(&text).unwrap();
+        assert_eq!(query.task.unwrap().as_str(), "Flow/17/train/3");
+        assert_eq!(query.node.as_deref(), Some("a b&c"));
+        assert!(matches!(query.at, At::Time(_)));
+        for (text, name) in [
+            ("attempt=-1", "attempt"),
+            ("attempt=99999999999", "attempt"),
+            ("at=%00", "latest"),
+            ("task=..%2F..%2Fetc", "task"),
+            ("from=yesterday", "from"),
+        ] {
+            let trouble = Query::parse(text).unwrap_err();
+            assert!(trouble.error.contains(name), "{text}: {}", trouble.error);
+        }
+        assert_eq!(Query::parse("&&=&%ff=%zz"), Ok(Query::default()));
+    }
+}

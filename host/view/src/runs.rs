@@ -1,0 +1,209 @@
+//! Which runs a store holds, and which snapshots the nodes of one have: asked again after a short while, so that a
+//! thousand pages that are looked at cost the store no more than one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use model::{TaskPath, Timestamp};
+use store::{Entry, Place, Since, Store, StoreError, TaskEntry};
+use tokio::sync::Mutex as Turn;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::answer::Trouble;
+
+/// How long what a directory held is taken for true; a service, which is slower and may cost, is asked more seldom.
+const FRESH: Duration = Duration::from_secs(1);
+const FRESH_SERVICE: Duration = Duration::from_secs(5);
+/// Runs whose histories are remembered.
+const REMEMBERED: usize = 8;
+
+/// One attempt at a task.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RunId {
+    pub(crate) task: TaskPath,
+    pub(crate) attempt: u32,
+}
+
+/// A run as the store held it a moment ago.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) id: RunId,
+    /// By name; at least one.
+    pub(crate) nodes: Vec<Node>,
+}
+
+/// One node of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    /// In the order of a history, from the first on.
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) place: Place,
+    /// Why its snapshots are not known, or not all of them.
+    pub(crate) trouble: Option<String>,
+}
+
+type Aged<T> = Turn<Option<(Instant, T)>>;
+
+/// What was asked last.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    list: Aged<Arc<Vec<TaskEntry>>>,
+    runs: Mutex<HashMap<RunId, Arc<Aged<Arc<Run>>>>>,
+}
+
+impl Run {
+    /// Returns when the first snapshot of any node was taken, and when the newest.
+    pub(crate) fn span(&self) -> Option<(Timestamp, Timestamp)> {
+        let times = || {
+            let ends = self.nodes.iter();
+            ends.flat_map(|node| node.entries.first().into_iter().chain(node.entries.last()))
+                .map(Entry::at)
+        };
+        times().min().zip(times().max())
+    }
+
+    /// Returns how many snapshots all nodes have.
+    pub(crate) fn snapshots(&self) -> usize {
+        self.nodes.iter().map(|node| node.entries.len()).sum()
+    }
+
+    /// Returns the node of this name.
+    pub(crate) fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.place.node == name)
+    }
+}
+
+impl Runs {
+    /// Returns every task with its attempts, the newest first.
+    pub(crate) async fn list(&self, store: &Store) -> Result<Arc<Vec<TaskEntry>>, Trouble> {
+        let mut known = self.list.lock().await;
+        if let Some((at, list)) = known.as_ref()
+            && at.elapsed() < freshness(store)
+        {
+            return Ok(Arc::clone(list));
+        }
+        let list = match store.tasks().await {
+            Ok(list) => Arc::new(list),
+            Err(StoreError::NoStore { .. }) => Arc::default(),
+            Err(error) => return Err(unavailable(&error)),
+        };
+        *known = Some((Instant::now(), Arc::clone(&list)));
+        Ok(list)
+    }
+
+    /// Returns the run `id`.
+    pub(crate) async fn run(&self, store: &Store, id: &RunId) -> Result<Arc<Run>, Trouble> {
+        let turn = self.turn(id);
+        let mut known = turn.lock().await;
+        if let Some((at, run)) = known.as_ref()
+            && at.elapsed() < freshness(store)
+        {
+            return Ok(Arc::clone(run));
+        }
+        let before = known.as_ref().map(|(_, run)| Arc::clone(run));
+        let run = Arc::new(read(store, id, before.as_deref()).await?);
+        *known = Some((Instant::now(), Arc::clone(&run)));
+        Ok(run)
+    }
+
+    fn turn(&self, id: &RunId) -> Arc<Aged<Arc<Run>>> {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        if runs.len() >= REMEMBERED && !runs.contains_key(id) {
+            runs.clear();
+        }
+        Arc::clone(runs.entry(id.clone()).or_default())
+    }
+}
+
+fn freshness(store: &Store) -> Duration {
+    if store.location().contains("://") {
+        FRESH_SERVICE
+    } else {
+        FRESH
+    }
+}
+
+/// Reads which snapshots the nodes of a run have; of those that were known `before`, only what is new.
+async fn read(store: &Store, id: &RunId, before: Option<&Run>) -> Result<Run, Trouble> {
+    let places = store.places(&id.task, id.attempt).await;
+    let places = places.map_err(|error| unavailable(&error))?;
+    if places.is_empty() {
+        return Err(Trouble::missing(
+            format!("there is no attempt {} of `{}`", id.attempt, id.task),
+            "`taskscope list` shows what the store holds",
+        ));
+    }
+    let mut reading = JoinSet::new();
+    for place in places {
+        let known = before.and_then(|run| run.node(&place.node)).cloned();
+        reading.spawn(node(store.clone(), place, known));
+    }
+    // A node that cannot be read at all has its trouble; one whose reading failed in us is left out.
+    let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
+    while let Some(read) = reading.join_next().await {
+        if let Ok(node) = read {
+            nodes.insert(node.place.node.clone(), node);
+        }
+    }
+    Ok(Run {
+        id: id.clone(),
+        nodes: nodes.into_values().collect(),
+    })
+}
+
+async fn node(store: Store, place: Place, known: Option<Node>) -> Node {
+    let read = match known.filter(|node| node.trouble.is_none()) {
+        Some(node) => newer(&store, &place, node.entries).await,
+        None => all(&store, &place).await,
+    };
+    let (entries, trouble) = match read {
+        Ok(entries) => (entries, None),
+        Err(StoreError::NotFound { .. }) => (Vec::new(), None),
+        Err(error) => (Vec::new(), Some(words(&error))),
+    };
+    Node {
+        entries,
+        place,
+        trouble,
+    }
+}
+
+async fn all(store: &Store, place: &Place) -> Result<Vec<Entry>, StoreError> {
+    Ok(store.history(place, Since::Start).await?.entries)
+}
+
+/// Adds what came since to `known`. What was deleted from the beginning is noticed by the count.
+async fn newer(store: &Store, place: &Place, known: Vec<Entry>) -> Result<Vec<Entry>, StoreError> {
+    let recent = store.history(place, Since::Recent).await?;
+    let order = |entry: &Entry| (entry.id.sequence, entry.id.stamp);
+    let Some(first) = recent.entries.first().map(order) else {
+        return all(store, place).await;
+    };
+    let mut entries = known;
+    entries.truncate(entries.partition_point(|entry| order(entry) < first));
+    if entries.len() as u64 != recent.older {
+        return all(store, place).await;
+    }
+    entries.extend(recent.entries);
+    Ok(entries)
+}
+
+/// Returns what a store said, with all its causes.
+pub(crate) fn words(error: &StoreError) -> String {
+    let mut words = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        words = format!("{words}: {inner}");
+        cause = inner.source();
+    }
+    words
+}
+
+fn unavailable(error: &StoreError) -> Trouble {
+    Trouble {
+        hint: error.remedy().map(str::to_owned),
+        ..Trouble::unavailable(words(error))
+    }
+}

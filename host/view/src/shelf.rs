@@ -1,0 +1,200 @@
+//! Snapshots that were read, decoded, as many as a bounded memory holds; the longest unused go first. Of those that are not
+//! held any more, what the matrix and the curves need of them stays ([`Digest`]).
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use model::Snapshot;
+use store::{Key, Store};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::digest::Digest;
+use crate::runs::words;
+
+/// Text of a snapshot that is decoded, bytes: a job of a thousand ranks on one node has a tenth of it.
+const TEXT_LIMIT_BYTES: u64 = 128 << 20;
+/// Memory for decoded snapshots, bytes, as estimated.
+const MEMORY_BYTES: u64 = 256 << 20;
+/// Memory that a decoded snapshot takes for a byte of its compressed object, about.
+const EXPANSION: u64 = 40;
+/// A compressed object whose size is not known is taken to have so many bytes.
+const USUAL_BYTES: u64 = 40 << 10;
+/// Digests that are held.
+const DIGESTS: usize = 60_000;
+/// How long an object that could not be read is taken to be so.
+const RETRY: Duration = Duration::from_secs(10);
+/// Snapshots that are decoded at a time: it keeps a processor busy.
+const AT_A_TIME: usize = 2;
+
+/// A snapshot, or why it cannot be read.
+pub(crate) type Loaded = Result<Arc<Snapshot>, Arc<str>>;
+/// A digest, or why there is none.
+pub(crate) type Digested = Result<Arc<Digest>, Arc<str>>;
+
+/// What was read.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    digests: Mutex<Held<Key, Digested>>,
+    doors: Semaphore,
+    snapshots: Mutex<Held<Key, Loaded>>,
+    store: Store,
+}
+
+/// Things by name, of a bounded weight together.
+#[derive(Debug)]
+pub(crate) struct Held<K, T> {
+    limit: u64,
+    things: HashMap<K, Thing<T>>,
+    uses: u64,
+    weight: u64,
+}
+
+#[derive(Debug)]
+struct Thing<T> {
+    /// When it is to be got anew; never where it is absent.
+    ends: Option<Instant>,
+    last_use: u64,
+    it: T,
+    weight: u64,
+}
+
+impl<K: Clone + Eq + Hash, T: Clone> Held<K, T> {
+    pub(crate) fn new(limit: u64) -> Self {
+        Self {
+            limit,
+            things: HashMap::new(),
+            uses: 0,
+            weight: 0,
+        }
+    }
+
+    pub(crate) fn get(&mut self, key: &K) -> Option<T> {
+        self.uses += 1;
+        let thing = self.things.get_mut(key)?;
+        if thing.ends.is_some_and(|ends| ends <= Instant::now()) {
+            return None;
+        }
+        thing.last_use = self.uses;
+        Some(thing.it.clone())
+    }
+
+    pub(crate) fn put(&mut self, key: K, it: T, weight: u64, ends: Option<Instant>) {
+        self.uses += 1;
+        let thing = Thing {
+            ends,
+            last_use: self.uses,
+            it,
+            weight,
+        };
+        self.weight += weight;
+        if let Some(before) = self.things.insert(key, thing) {
+            self.weight -= before.weight;
+        }
+        if self.weight > self.limit {
+            self.drop_half();
+        }
+    }
+
+    /// Drops the half that was not used for the longest time; one by one would be a search each time.
+    fn drop_half(&mut self) {
+        let mut uses: Vec<u64> = self.things.values().map(|thing| thing.last_use).collect();
+        uses.sort_unstable();
+        let middle = uses[uses.len() / 2];
+        self.things.retain(|_, thing| thing.last_use > middle);
+        self.weight = self.things.values().map(|thing| thing.weight).sum();
+    }
+}
+
+impl Shelf {
+    pub(crate) fn new(store: Store) -> Self {
+        Self {
+            digests: Mutex::new(Held::new(DIGESTS as u64)),
+            doors: Semaphore::new(AT_A_TIME),
+            snapshots: Mutex::new(Held::new(MEMORY_BYTES)),
+            store,
+        }
+    }
+
+    /// Returns the snapshot at `key`, whose object has `size_bytes` where that is known.
+    pub(crate) async fn snapshot(&self, key: &Key, size_bytes: Option<u64>) -> Loaded {
+        if let Some(known) = lock(&self.snapshots).get(key) {
+            return known;
+        }
+        let loaded = self.load(key).await;
+        let (weight, ends) = match &loaded {
+            Ok(snapshot) => {
+                lock(&self.digests).put(key.clone(), Ok(Arc::new(Digest::of(snapshot))), 1, None);
+                let size = size_bytes.unwrap_or(USUAL_BYTES);
+                (size.saturating_mul(EXPANSION).min(MEMORY_BYTES / 4), None)
+            }
+            Err(_) => (USUAL_BYTES, Some(Instant::now() + RETRY)),
+        };
+        lock(&self.snapshots).put(key.clone(), loaded.clone(), weight, ends);
+        loaded
+    }
+
+    /// Returns the digest of the snapshot at `key` where it is known without reading it.
+    pub(crate) fn known_digest(&self, key: &Key) -> Option<Digested> {
+        lock(&self.digests).get(key)
+    }
+
+    /// Reads the snapshot at `key` for its digest alone; it does not push out those that are looked at.
+    pub(crate) async fn digest(&self, key: &Key) -> Digested {
+        if let Some(known) = self.known_digest(key) {
+            return known;
+        }
+        let known = lock(&self.snapshots).get(key);
+        let loaded = match known {
+            Some(loaded) => loaded,
+            None => self.load(key).await,
+        };
+        let digested = loaded.map(|snapshot| Arc::new(Digest::of(&snapshot)));
+        let ends = digested.is_err().then(|| Instant::now() + RETRY);
+        lock(&self.digests).put(key.clone(), digested.clone(), 1, ends);
+        digested
+    }
+
+    async fn load(&self, key: &Key) -> Loaded {
+        let Ok(_door) = self.doors.acquire().await else {
+            return Err("the page is being closed".into());
+        };
+        let loaded = self.store.load_within(key, TEXT_LIMIT_BYTES).await;
+        loaded.map(Arc::new).map_err(|error| words(&error).into())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_used_for_long_goes_first_and_the_weight_is_bounded() {
+        let mut held: Held<u32, u32> = Held::new(10);
+        for number in 0..10 {
+            held.put(number, number, 1, None);
+        }
+        assert_eq!(held.get(&0), Some(0));
+        held.put(10, 10, 1, None);
+        assert_eq!((held.get(&0), held.get(&10)), (Some(0), Some(10)));
+        assert_eq!(held.get(&1), None);
+        assert!(held.weight <= 10);
+        held.put(11, 11, 1000, None);
+        held.put(12, 12, 1000, None);
+        assert!(held.things.len() <= 2 && held.get(&12) == Some(12));
+    }
+
+    #[test]
+    fn what_has_ended_is_got_anew() {
+        let mut held: Held<u32, u32> = Held::new(10);
+        held.put(1, 1, 1, Some(Instant::now() + RETRY));
+        held.put(2, 2, 1, Some(Instant::now()));
+        assert_eq!((held.get(&1), held.get(&2)), (Some(1), None));
+    }
+}

@@ -1,0 +1,51 @@
+//! What is shown, and what is kept of it between two requests.
+
+use std::sync::Arc;
+
+use model::TaskPath;
+use store::Store;
+use tokio::sync::Semaphore;
+
+use crate::curves::AllCurves;
+use crate::events::LISTENERS;
+use crate::judged::Judged;
+use crate::runs::Runs;
+use crate::shelf::Shelf;
+
+/// Which run is shown where a request names none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// The attempt; the newest where it is absent.
+    pub attempt: Option<u32>,
+    /// The node whose curves are shown first; the first one where it is absent.
+    pub node: Option<String>,
+    /// The task; the newest in the store where it is absent.
+    pub task: Option<TaskPath>,
+}
+
+/// A store as a page. Reads only, and holds a bounded part of it in memory.
+#[derive(Debug)]
+pub struct View {
+    pub(crate) curves: AllCurves,
+    pub(crate) judged: Judged,
+    pub(crate) listeners: Arc<Semaphore>,
+    pub(crate) runs: Runs,
+    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) shown: Shown,
+    pub(crate) store: Store,
+}
+
+impl View {
+    /// Returns the page of `store`.
+    pub fn new(store: Store, shown: Shown) -> Self {
+        Self {
+            curves: AllCurves::default(),
+            judged: Judged::default(),
+            listeners: Arc::new(Semaphore::new(LISTENERS)),
+            runs: Runs::default(),
+            shelf: Arc::new(Shelf::new(store.clone())),
+            shown,
+            store,
+        }
+    }
+}

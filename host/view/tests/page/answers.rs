@@ -1,0 +1,226 @@
+//! What the page and its documents hold of a recorded run.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+use taskscope_view::Shown;
+
+use crate::client::{DEADLINE, Page};
+use crate::job::{self, Job};
+
+const STUCK: Job = Job {
+    nodes: 2,
+    ranks: 4,
+    snapshots: 8,
+    stuck: Some(5),
+};
+
+fn page(job: Job) -> (tempfile::TempDir, Page) {
+    let root = tempfile::tempdir().unwrap();
+    job::write(root.path(), job);
+    let page = Page::of(root.path());
+    (root, page)
+}
+
+/// Runs become the values.
+fn spread(runs: &Value) -> Vec<Value> {
+    let runs = runs.as_array().unwrap();
+    let pairs = runs.chunks(2);
+    pairs
+        .flat_map(|pair| {
+            let many = pair[1].as_f64().unwrap();
+            let times = (0..).take_while(move |time| f64::from(*time) < many);
+            times.map(|_| pair[0].clone())
+        })
+        .collect()
+}
+
+#[test]
+fn the_page_begins_with_what_is_wrong() {
+    let (_root, page) = page(STUCK);
+    let why = page.json("api/v1/why");
+    let reply = page.get("");
+    assert_eq!(reply.status, 200);
+    let text = reply.text();
+    let (verdict, time) = (text.find("id=\"verdict\""), text.find("id=\"timeline\""));
+    assert!(verdict.is_some() && verdict < time, "{text}");
+    let summary = why["why"]["summary"].as_str().unwrap();
+    let escaped = summary.replace('&', "&amp;").replace('<', "&lt;");
+    assert!(text.contains(&escaped), "{summary} is not in {text}");
+    assert_eq!(why["why"]["culprit"]["rank"], 5, "{why}");
+}
+
+#[test]
+fn a_stuck_rank_stands_out_in_the_matrix() {
+    let (_root, page) = page(STUCK);
+    let matrix = page.whole("api/v1/ranks");
+    assert_eq!(matrix["ranks"], json!([0, 1, 2, 3, 4, 5, 6, 7]));
+    assert_eq!(matrix["nodes"], json!(["node-0", "node-1"]));
+    assert_eq!(spread(&matrix["node_of"]), [0, 0, 0, 0, 1, 1, 1, 1]);
+    assert_eq!(
+        matrix["classes"],
+        json!(["all_reduce (train.py:90)", "load_batch (train.py:13)"])
+    );
+    let columns = matrix["columns"].as_array().unwrap().len();
+    assert_eq!(columns, 8);
+    for column in 0..columns {
+        let mut expected = [0; 8];
+        expected[5] = i32::from(column >= 2);
+        assert_eq!(spread(&matrix["cells"][column]), expected, "{column}");
+    }
+    let steps = spread(&matrix["steps"][7]);
+    assert_eq!((&steps[4], &steps[5]), (&json!(4.0), &json!(2.0)));
+}
+
+#[test]
+fn the_time_of_a_node_has_all_its_snapshots() {
+    let (_root, page) = page(STUCK);
+    let time = page.whole("api/v1/timeline?node=node-1");
+    assert_eq!(
+        (&time["node"], &time["snapshot_count"]),
+        (&json!("node-1"), &json!(8))
+    );
+    assert_eq!(time["snapshots"].as_array().unwrap().len(), 8);
+    assert_eq!(time["snapshots"][1], 1_000_000);
+    assert_eq!(time["looks"]["processes"], json!([4, 4, 4, 4, 4, 4, 4, 4]));
+    assert_eq!(time["troubles"], json!([]));
+    let part = "api/v1/timeline?from=2026-11-30T00:53:22Z&to=2026-11-30T00:53:24Z";
+    let part = page.whole(part);
+    assert_eq!(part["looks"]["at"].as_array().unwrap().len(), 3, "{part}");
+}
+
+#[test]
+fn another_instant_and_a_value_can_be_asked_for() {
+    let (_root, page) = page(STUCK);
+    let first = page.json("api/v1/snapshot?node=node-1&at=2026-11-30T00:53:20Z");
+    assert_eq!(first["capture"]["sequence"], 0);
+    let id = first["capture"]["id"].as_str().unwrap();
+    let same = page.json(&format!("api/v1/snapshot?node=node-1&at={id}"));
+    assert_eq!(first, same);
+    let value = page.get(&format!(
+        "value?node=node-1&at={id}&pointer=/processes/1/pid"
+    ));
+    assert!(value.text().contains("1005"), "{}", value.text());
+    let early = page.get("api/v1/snapshot?at=2020-01-01T00:00:00Z");
+    assert_eq!(early.status, 404);
+    assert!(
+        early.text().contains("16 from 2026-11-30T00:53:20"),
+        "{}",
+        early.text()
+    );
+    let part = page.get("part/verdict?at=2026-11-30T00:53:21Z");
+    assert_eq!(part.status, 200);
+    assert!(part.text().contains("class=\"summary\""));
+}
+
+#[test]
+fn what_processes_call_themselves_is_no_markup() {
+    let root = tempfile::tempdir().unwrap();
+    let job = Job {
+        nodes: 1,
+        ranks: 1,
+        snapshots: 1,
+        stuck: None,
+    };
+    let mut snapshot = job::snapshot(job, 0, 0);
+    let evil = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u{0}\u{202e}";
+    snapshot.processes[0].command = evil.to_owned();
+    snapshot.processes[0].cmdline = vec![evil.to_owned()];
+    let stacks = snapshot.processes[0].pyspy.as_mut().unwrap();
+    let mut frame = (*stacks.traces[0].frames[0]).clone();
+    frame.name = evil.to_owned();
+    frame.filename = evil.to_owned();
+    stacks.traces[0].frames = vec![frame.into()];
+    job::put(root.path(), &snapshot);
+    let page = Page::of(root.path());
+    for path in ["", "part/verdict", "value?pointer=/processes/0"] {
+        let reply = page.get(path);
+        assert_eq!(reply.status, 200, "{path}");
+        let text = reply.text();
+        assert!(
+            !text.contains("<script>alert") && !text.contains("<img"),
+            "{path}: {text}"
+        );
+    }
+}
+
+#[test]
+fn an_empty_store_and_none_at_all_say_how_to_fill_it() {
+    let root = tempfile::tempdir().unwrap();
+    for directory in [root.path().to_owned(), root.path().join("none")] {
+        let page = Page::of(&directory);
+        let reply = page.get("");
+        assert_eq!(reply.status, 404);
+        assert!(reply.text().contains("taskscope run"), "{}", reply.text());
+        assert_eq!(page.json("api/v1/runs"), json!([]));
+        assert_eq!(page.get("runs").status, 200);
+    }
+}
+
+#[test]
+fn the_shown_run_comes_first_and_others_by_name() {
+    let root = tempfile::tempdir().unwrap();
+    job::write(root.path(), STUCK);
+    let shown = Shown {
+        node: Some("node-1".to_owned()),
+        attempt: Some(0),
+        task: Some("Flow/17/train/3".parse().unwrap()),
+    };
+    let page = Page::shown(root.path(), shown);
+    assert_eq!(page.whole("api/v1/timeline")["node"], "node-1");
+    let run = page.json("api/v1/run?task=Flow/17/train/3&attempt=0");
+    assert_eq!(run["nodes"][0]["snapshots"], 8);
+    assert_eq!(page.get("api/v1/run?attempt=7").status, 404);
+    let words = page.get("api/v1/timeline?node=node-9").text();
+    assert!(words.contains("it has node-0, node-1"), "{words}");
+}
+
+#[test]
+fn documents_are_as_the_description_says() {
+    let (_root, page) = page(STUCK);
+    let described = page.json("api/v1/openapi.json");
+    for (path, item) in described["paths"].as_object().unwrap() {
+        let answers = &item["get"]["responses"]["200"]["content"];
+        let Some(schema) = answers.get("application/json") else {
+            continue;
+        };
+        let document = page.json(path.trim_start_matches('/'));
+        let name = schema["schema"]["$ref"].as_str().unwrap_or_default();
+        let name = name.rsplit('/').next().unwrap();
+        let Some(required) = described["components"]["schemas"][name]["required"].as_array() else {
+            continue;
+        };
+        let mut required: Vec<&str> = required.iter().map(|it| it.as_str().unwrap()).collect();
+        required.sort_unstable();
+        let mut there: Vec<&str> = document
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
+        there.sort_unstable();
+        assert_eq!(there, required, "{path}");
+    }
+}
+
+#[test]
+fn who_listens_is_told_of_a_new_snapshot() {
+    let root = tempfile::tempdir().unwrap();
+    job::write(root.path(), STUCK);
+    let page = Page::of(root.path());
+    let mut stream = TcpStream::connect(page.address).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let request = format!(
+        "GET {}events HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        page.home
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line == "content-type: text/event-stream"));
+    job::put(root.path(), &job::snapshot(STUCK, 0, 8));
+    assert!(lines.any(|line| line == "event: change"));
+    let data = lines.next().unwrap();
+    let data: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!(data["snapshots"], 17);
+}

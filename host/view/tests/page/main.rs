@@ -1,0 +1,10 @@
+//! The page over real connections: who is let in, what stores in any state give, and what each answer holds.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod access;
+mod answers;
+mod client;
+mod damaged;
+mod job;
+#[path = "../../../store/tests/sample/mod.rs"]
+mod sample;
