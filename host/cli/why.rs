@@ -1,7 +1,9 @@
 //! What `taskscope why` reads, and the page it prints.
 
+mod ends;
 mod page;
 mod reading;
 
+pub(crate) use ends::{ends, read_ends};
 pub(crate) use page::{explanation, page};
 pub(crate) use reading::read;

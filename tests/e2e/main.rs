@@ -10,6 +10,7 @@ mod architecture;
 mod attach;
 mod bench;
 mod budget;
+mod causes;
 mod control;
 mod deadline;
 mod doctor;

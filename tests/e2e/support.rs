@@ -33,6 +33,17 @@ pub(crate) fn repetitions(otherwise: u64) -> u64 {
     wanted.map_or(otherwise, |text| text.parse().unwrap())
 }
 
+/// Whether all is tried of what is otherwise tried in part.
+const ALL_VARIABLE: &str = "TASKSCOPE_ALL_CAUSES";
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how much a run of the tests is to try is said in its environment"
+)]
+pub(crate) fn is_all_wanted() -> bool {
+    std::env::var_os(ALL_VARIABLE).is_some()
+}
+
 pub(crate) use testkit::FILTERED;
 
 /// The program.
@@ -138,7 +149,7 @@ pub(crate) fn stored(sandbox: &Sandbox) -> Vec<String> {
 }
 
 /// Every folder of a store called `name`; what begins with a dot is none of the store's documents.
-fn folders(directory: &Path, name: &str) -> Vec<PathBuf> {
+pub(crate) fn folders(directory: &Path, name: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let (path, file) = (entry.path(), entry.file_name());

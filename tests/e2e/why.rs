@@ -1,9 +1,12 @@
 //! `why` and `show --merged`: real jobs that get stuck in their own ways, and one that only looks so.
 
+use std::collections::BTreeMap;
+use std::process::Command;
+
 use serde_json::Value;
 use testkit::{DEADLINE, Sandbox, newest_python, wait_until};
 
-use crate::support::{sandbox, snapshot, stored, wait_for_stored};
+use crate::support::{folders, sandbox, snapshot, stored, wait_for_stored};
 
 /// So that SIGTERM runs what ends the children, and who is left ends by itself.
 pub(crate) const PRELUDE: &str =
@@ -40,14 +43,33 @@ pub(crate) fn why(sandbox: &Sandbox, more: &[&str]) -> Value {
 
 /// Every pointer of the answer leads to the value that it cites.
 #[track_caller]
-fn resolves(sandbox: &Sandbox, answer: &Value) {
+pub(crate) fn resolves(sandbox: &Sandbox, answer: &Value) {
     let evidence = answer["evidence"].as_array().unwrap();
     assert!(!evidence.is_empty(), "{answer:#}");
+    let mut documents = BTreeMap::new();
     for item in evidence {
-        let document = snapshot(sandbox, item["snapshot"].as_str().unwrap());
+        let id = item["snapshot"].as_str().unwrap();
+        let document =
+            documents
+                .entry(id)
+                .or_insert_with(|| match id.strip_prefix("obituaries/") {
+                    Some(name) => record(sandbox, name),
+                    None => snapshot(sandbox, id),
+                });
         let pointer = item["path"].as_str().unwrap();
         assert_eq!(document.pointer(pointer), Some(&item["value"]), "{pointer}");
     }
+}
+
+/// A record of ends.
+fn record(sandbox: &Sandbox, name: &str) -> Value {
+    let folders = folders(&sandbox.path(".taskscope"), "obituaries");
+    let mut paths = folders.iter().map(|folder| folder.join(name));
+    let path = paths.find(|path| path.exists()).unwrap();
+    let script = "import gzip, sys\nprint(gzip.open(sys.argv[1], 'rt').read())";
+    let mut python = Command::new(&newest_python().path);
+    let output = python.args(["-c", script]).arg(path).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 #[test]

@@ -36,16 +36,24 @@ pub(crate) fn run(args: &WhyArgs, world: &World) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let nodes = runtime.block_on(async {
+    let (nodes, records) = runtime.block_on(async {
         let store = Store::open(&location)?;
         let source = root::source(&store, &location, args.stored.wanted()).await?;
         let chosen = source.find(&store, args.at).await?;
-        why::read(&store, chosen, args.stored.node.is_some()).await
+        let nodes = why::read(&store, chosen, args.stored.node.is_some()).await?;
+        // What came after an instant that was asked for does not count.
+        let records = match args.at {
+            At::Latest => why::read_ends(&store, &nodes).await?,
+            At::Id(_) | At::Time(_) => Vec::new(),
+        };
+        anyhow::Ok((nodes, records))
     })?;
     let histories: Vec<diagnose::History<'_>> = nodes
         .iter()
-        .map(|snapshots| diagnose::History {
+        .enumerate()
+        .map(|(node, snapshots)| diagnose::History {
             snapshots: snapshots.iter().collect(),
+            ends: why::ends(records.get(node)),
         })
         .collect();
     let judgement = diagnose::judge(&histories);

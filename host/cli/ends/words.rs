@@ -1,11 +1,10 @@
 //! What the obituaries of a run amount to, in about three lines: who ended first, how, and what followed.
 
+use diagnose::{first_end, is_of_rank};
 use model::{Circumstance, Ending, Holder, Obituary, ProcessId, Timestamp, Unseen};
 
 use crate::page::{base_name, count, safe, table};
 
-/// By which somebody else, or a pipe that was closed, ends what is well.
-const ORDINARY: [i32; 4] = [1, 2, 13, 15];
 /// So many groups of those that followed are told.
 const MOST_GROUPS: usize = 4;
 
@@ -30,7 +29,7 @@ pub(crate) fn words(notable: &[Obituary], main: MainEnd, unseen: Unseen) -> Vec<
             || main.order.is_some_and(|order| one.order <= order)
     };
     let before_it: Vec<&Obituary> = notable.iter().filter(is_before).collect();
-    if let Some(first) = first(&before_it, root, main.ending) {
+    if let Some(first) = first_end(&before_it, root, main.ending) {
         let rest: Vec<&Obituary> = notable
             .iter()
             .filter(|other| other.order > first.order && other.process != root)
@@ -69,44 +68,6 @@ pub(crate) fn known_end(told: Ending, notable: &[Obituary], root: ProcessId) -> 
     let mut ends = notable.iter();
     let own = ends.find(|one| one.process == root);
     own.map_or(Ending::Exited(0), |one| one.ending)
-}
-
-/// Returns the end that the others may follow from; none where there is nothing to say.
-fn first<'a>(notable: &[&'a Obituary], root: ProcessId, main: Ending) -> Option<&'a Obituary> {
-    let is_well = main == Ending::Exited(0);
-    let mut ends = notable.iter().copied();
-    if is_well || is_told_to_end(main) {
-        return ends.find(|one| is_crash(one));
-    }
-    let is_failure = |one: &&Obituary| {
-        let failed = !matches!(one.ending, Ending::Exited(0) | Ending::Unknown);
-        // Of the many small commands of a script, some fail and are meant to.
-        failed && (is_rank(one) || (one.last_snapshot.is_some() && one.process != root))
-    };
-    let first = ends.find(|one| is_crash(one) || (is_failure(one) && is_rank(one)));
-    let first = first.or_else(|| notable.iter().copied().find(is_failure));
-    let mut ends = notable.iter().copied();
-    let main = ends.find(|one| one.process == root);
-    first.or(main.filter(|main| !main.circumstances.is_empty()))
-}
-
-fn is_rank(one: &Obituary) -> bool {
-    one.rank.is_some() && one.role.as_deref().is_none_or(|role| role == "rank")
-}
-
-fn is_crash(one: &Obituary) -> bool {
-    one.ending
-        .signal()
-        .is_some_and(|signal| !ORDINARY.contains(&signal))
-}
-
-/// Whether somebody told the main process to end, and it did, by the signal or as shells say it.
-fn is_told_to_end(main: Ending) -> bool {
-    match main {
-        Ending::Killed { signal, .. } => ORDINARY.contains(&signal),
-        Ending::Exited(code) => ORDINARY.contains(&(code - 128)),
-        Ending::Unknown => false,
-    }
 }
 
 /// `rank 3 (pid 812) died first: SIGKILL, out of memory in its cgroup, 11.8 of 12 GiB`
@@ -254,7 +215,7 @@ fn holder(holder: &Holder) -> String {
 
 /// `  ranks 0-2 ended by SIGTERM 80 ms later`
 fn followed(first: &Obituary, rest: &[&Obituary]) -> Option<String> {
-    let ranks: Vec<&&Obituary> = rest.iter().filter(|one| is_rank(one)).collect();
+    let ranks: Vec<&&Obituary> = rest.iter().filter(|one| is_of_rank(one)).collect();
     let (told, noun) = if ranks.is_empty() {
         (rest.iter().collect(), false)
     } else {

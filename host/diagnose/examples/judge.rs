@@ -36,6 +36,7 @@ fn main() -> std::io::Result<()> {
         .iter()
         .map(|snapshots| History {
             snapshots: snapshots.iter().collect(),
+            ends: Vec::new(),
         })
         .collect();
     let before = cpu();

@@ -1,17 +1,20 @@
 //! What there is to judge: the snapshots of all nodes, laid out so that a rule can ask for a process, its parent, its
 //! rank and what became of it, and cite what it found.
 
+mod ends;
 pub(crate) mod said;
 pub(crate) mod window;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use model::{Endpoint, Process, ProcessId, Snapshot, Thread, Trace};
+use model::{Ending, Endpoint, Process, ProcessId, Snapshot, Thread, Trace};
 
+use ends::{Over, over};
 use said::{notes, number};
-use window::{before_the_end, window};
+use window::window;
 
+use crate::ending::End;
 use crate::motion::{self, Motion, Seen, Tracks};
 use crate::python;
 use crate::verdict::{Culprit, Evidence, Victim};
@@ -42,10 +45,12 @@ impl Default for Terms {
 }
 
 /// The snapshots of one node, the oldest first. There may be holes: long runs are not read in full.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct History<'a> {
     /// The snapshots.
     pub snapshots: Vec<&'a Snapshot>,
+    /// How processes of the node ended, in the order of the ends.
+    pub ends: Vec<End<'a>>,
 }
 
 /// One process of the task, on whichever node.
@@ -57,6 +62,8 @@ pub(crate) struct Actor<'a> {
     pub(crate) index: usize,
     pub(crate) process: &'a Process,
     pub(crate) fate: Fate,
+    /// How it ended, where that was told.
+    pub(crate) end: Option<End<'a>>,
     pub(crate) rank: Option<u64>,
     /// Whether it is the process of a rank itself, not one of its workers.
     pub(crate) is_rank: bool,
@@ -84,6 +91,12 @@ pub(crate) enum Fate {
 
 pub(crate) struct Node<'a> {
     pub(crate) snapshots: Vec<&'a Snapshot>,
+    /// How processes ended, in the order of the ends, as far as it counts.
+    pub(crate) ends: Vec<End<'a>>,
+    /// How its main process ended, where it did by itself.
+    pub(crate) over: Option<Ending>,
+    /// How its main process ended, where somebody told it to: what it did before is the point.
+    pub(crate) told_to_end: Option<Ending>,
     /// Those that show whether something moves: the newest, [`PATIENCE`] intervals of them.
     pub(crate) window: Vec<usize>,
     /// By identity, the actors of this node.
@@ -98,6 +111,25 @@ pub(crate) struct Case<'a> {
 }
 
 impl Actor<'_> {
+    /// How it ended, as its obituary says, else as the kernel keeps it until the parent asks.
+    pub(crate) fn ending(&self) -> Ending {
+        let proc = &self.process.proc;
+        let ending = self.end.map_or(Ending::Unknown, |end| end.obituary.ending);
+        match (ending, proc.exit_signal, proc.exit_code) {
+            (Ending::Unknown, Some(signal), _) => Ending::Killed {
+                core_dumped: false,
+                signal: signal.into(),
+            },
+            (Ending::Unknown, None, Some(code)) => Ending::Exited(code.into()),
+            _ => ending,
+        }
+    }
+
+    /// Whether a signal ended it.
+    pub(crate) fn was_killed(&self) -> bool {
+        self.fate != Fate::Alive && self.ending().signal().is_some()
+    }
+
     pub(crate) fn motion(&self) -> Motion {
         self.seen.map_or(Motion::Unknown, |seen| seen.motion)
     }
@@ -152,9 +184,8 @@ impl<'a> Case<'a> {
             actors: Vec::new(),
         };
         for history in histories {
-            let snapshots = before_the_end(&history.snapshots);
-            if !snapshots.is_empty() {
-                case.add(snapshots, terms);
+            if !history.snapshots.is_empty() {
+                case.add(over(history), terms);
             }
         }
         if case.nodes.is_empty() {
@@ -164,45 +195,19 @@ impl<'a> Case<'a> {
         Some(case)
     }
 
-    fn add(&mut self, snapshots: Vec<&'a Snapshot>, terms: &Terms) {
+    fn add(&mut self, told: Over<'a>, terms: &Terms) {
         let node = self.nodes.len();
+        let Over {
+            snapshots,
+            ends,
+            main,
+            told_to_end,
+        } = told;
         let newest = snapshots.len() - 1;
         let window = window(&snapshots, terms.patience);
-        let mut by_identity = HashMap::new();
         let notes = notes(snapshots.iter().copied());
         let motions = motion::of_all(&snapshots, &window, &terms.tracks);
-        for (position, snapshot) in snapshots.iter().enumerate().rev() {
-            for (index, process) in snapshot.processes.iter().enumerate() {
-                if by_identity.contains_key(&process.identity) {
-                    continue;
-                }
-                by_identity.insert(process.identity, self.actors.len());
-                let fate = match process.state {
-                    _ if position != newest => Fate::Gone,
-                    'Z' | 'X' => Fate::Zombie,
-                    _ => Fate::Alive,
-                };
-                let seen = motions
-                    .get(&process.identity)
-                    .filter(|_| fate == Fate::Alive);
-                let (wait, waiting_thread) = wait::of_main(process);
-                self.actors.push(Actor {
-                    node,
-                    snapshot: position,
-                    index,
-                    process,
-                    fate,
-                    rank: None,
-                    is_rank: false,
-                    group: None,
-                    parent: None,
-                    children: Vec::new(),
-                    seen: seen.copied(),
-                    wait,
-                    waiting_thread,
-                });
-            }
-        }
+        let by_identity = self.enter(&snapshots, &ends, main.is_some(), &motions);
         let mut endpoints = HashMap::new();
         for (index, endpoint) in snapshots[newest].ipc.endpoints.iter().enumerate() {
             endpoints.insert(endpoint.target.as_str(), index);
@@ -216,10 +221,63 @@ impl<'a> Case<'a> {
         }
         self.nodes.push(Node {
             snapshots,
+            ends,
+            over: main,
+            told_to_end,
             window,
             by_identity,
             endpoints,
         });
+    }
+
+    /// Makes an actor of each process of a node, from the newest snapshot that shows it.
+    fn enter(
+        &mut self,
+        snapshots: &[&'a Snapshot],
+        ends: &[End<'a>],
+        is_over: bool,
+        motions: &HashMap<ProcessId, Seen>,
+    ) -> HashMap<ProcessId, usize> {
+        let node = self.nodes.len();
+        let newest = snapshots.len() - 1;
+        let ends: HashMap<ProcessId, End<'a>> = ends
+            .iter()
+            .map(|end| (end.obituary.process, *end))
+            .collect();
+        let mut by_identity = HashMap::new();
+        for (position, snapshot) in snapshots.iter().enumerate().rev() {
+            for (index, process) in snapshot.processes.iter().enumerate() {
+                if by_identity.contains_key(&process.identity) {
+                    continue;
+                }
+                by_identity.insert(process.identity, self.actors.len());
+                let fate = match process.state {
+                    _ if position != newest => Fate::Gone,
+                    'Z' | 'X' => Fate::Zombie,
+                    _ if is_over => Fate::Gone,
+                    _ => Fate::Alive,
+                };
+                let is_alive = fate == Fate::Alive;
+                let (wait, waiting_thread) = wait::of_main(process);
+                self.actors.push(Actor {
+                    node,
+                    snapshot: position,
+                    index,
+                    process,
+                    fate,
+                    end: ends.get(&process.identity).copied().filter(|_| !is_alive),
+                    rank: None,
+                    is_rank: false,
+                    group: None,
+                    parent: None,
+                    children: Vec::new(),
+                    seen: motions.get(&process.identity).copied().filter(|_| is_alive),
+                    wait,
+                    waiting_thread,
+                });
+            }
+        }
+        by_identity
     }
 
     /// Parents and children; which process of a rank is the rank.
@@ -324,13 +382,36 @@ impl<'a> Case<'a> {
         })
     }
 
+    /// What the obituary of an actor says of its end.
+    pub(crate) fn cite_end(&self, end: End<'_>, node: usize) -> Option<Evidence> {
+        Some(Evidence {
+            node: self.nodes[node].newest().task.node.clone(),
+            snapshot: end.record.to_owned(),
+            path: format!("/obituaries/{}/ending", end.index),
+            value: serde_json::to_value(end.obituary.ending).ok()?,
+        })
+    }
+
+    /// What shows that and how an actor has ended.
+    pub(crate) fn ended(&self, actor: usize) -> Vec<Evidence> {
+        let it = &self.actors[actor];
+        let keys = ["identity", "state", "proc/exit_signal", "proc/exit_code"];
+        let mut evidence: Vec<Evidence> = keys
+            .iter()
+            .filter_map(|key| self.cite(actor, key))
+            .collect();
+        evidence.extend(it.end.and_then(|end| self.cite_end(end, it.node)));
+        evidence
+    }
+
     /// Names an actor, with its main thread where no other is meant.
     pub(crate) fn culprit(&self, actor: usize, thread: Option<i32>) -> Culprit {
         let it = &self.actors[actor];
         let process = it.process;
         let is_alive = it.fate == Fate::Alive;
         let thread = thread.or(is_alive.then_some(process.pid));
-        let trace = thread.and_then(|tid| trace_of(process, tid));
+        // Of one that has ended, where it was seen last.
+        let trace = trace_of(process, thread.unwrap_or(process.pid));
         Culprit {
             node: self.nodes[it.node].newest().task.node.clone(),
             rank: it.rank,

@@ -1,7 +1,7 @@
 //! How a rule says what it found.
 
 use crate::scene::Scene;
-use crate::verdict::{Cause, Evidence, State, Verdict};
+use crate::verdict::{Cause, Culprit, Evidence, State, Verdict};
 
 /// A verdict in the making.
 pub(crate) struct Claim<'s, 'a> {
@@ -35,6 +35,12 @@ impl Claim<'_, '_> {
     /// Blames a thread of a process.
     pub(crate) fn by_thread(mut self, actor: usize, thread: Option<i32>) -> Self {
         self.verdict.culprit = Some(self.scene.case.culprit(actor, thread));
+        self
+    }
+
+    /// Blames one that may not be in any snapshot.
+    pub(crate) fn blames(mut self, culprit: Culprit) -> Self {
+        self.verdict.culprit = Some(culprit);
         self
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{SharedFrame, Step};
 
-use crate::case::{Case, Fate};
+use crate::case::{Case, Fate, PATIENCE};
 use crate::graph::{EdgeKind, Graph};
 use crate::motion::Motion;
 use crate::python;
@@ -116,7 +116,7 @@ fn group(case: &Case<'_>, graph: &Graph, ranks: Vec<usize>) -> Group {
     }
 }
 
-/// Whether a rank has waited longer than it ever did before, and than a step takes: in each step, ranks wait for the slowest.
+/// Whether a rank has waited half as long again as it ever did before, and as a step takes: in each step, ranks wait for the slowest.
 fn waits_long(case: &Case<'_>, rank: usize, alive: &[usize]) -> bool {
     let Some(seen) = case.actors[rank].seen else {
         return false;
@@ -126,9 +126,14 @@ fn waits_long(case: &Case<'_>, rank: usize, alive: &[usize]) -> bool {
         .filter_map(|rank| case.actors[*rank].seen)
         .map(|seen| seen.step_time)
         .max();
+    // How long it waits as a rule is not known of one that has waited nearly as long as it was seen.
+    let ran_for = seen.intervals.saturating_sub(seen.main_still_for);
+    if ran_for < PATIENCE && seen.main_still_for < 2 * PATIENCE && !seen.main_ran {
+        return false;
+    }
     let usual = seen.main_still_before.max(step_time.unwrap_or_default());
-    // One that polls while it waits has no such time.
-    seen.main_ran || seen.main_still > usual
+    // One that polls while it waits has no such time. No step takes exactly as long as another.
+    seen.main_ran || seen.main_still > usual + usual / 2
 }
 
 /// Whether a rank does not get on, nor anything that descends from it.
@@ -139,11 +144,13 @@ fn stands_still(case: &Case<'_>, rank: usize, waits: bool) -> bool {
     }
     let motion = |actor: usize| case.actors[actor].motion();
     let rests = |actor: usize| matches!(motion(actor), Motion::Still | Motion::Idle);
+    // What it does is known at the instants of snapshots alone: a loop over several lines may be at one of them by chance.
+    let turns =
+        motion(rank) == Motion::Spins && actor.seen.is_some_and(|seen| seen.same_for > PATIENCE);
     // A child that uses a processor is at work for its rank: a compiler, a decoder.
     let children = case.descendants(rank).into_iter();
     let mut children = children.filter(|child| case.actors[*child].fate == Fate::Alive);
-    (rests(rank) || motion(rank) == Motion::Spins)
-        && children.all(|child| rests(child) || motion(child) == Motion::Unknown)
+    (rests(rank) || turns) && children.all(|child| rests(child) || motion(child) == Motion::Unknown)
 }
 
 /// Whether all ranks are in the same kind of wait and each wakes now and then: they may well exchange data.

@@ -102,7 +102,7 @@ fn otherwise(scene: &Scene<'_>) -> Verdict {
             plain(
                 State::Healthy,
                 Cause::Progressing,
-                format!("It gets on: {who} {why}."),
+                format!("{}{who} {why}.", begin(scene, "It gets on", "It got on")),
                 evidence,
             )
         }
@@ -114,22 +114,13 @@ fn otherwise(scene: &Scene<'_>) -> Verdict {
                 .cite(actor, "proc/utime_ticks")
                 .into_iter()
                 .collect();
-            let summary = format!("It works: {who} uses a processor{at}.");
+            let begin = begin(scene, "It works", "It worked");
+            let summary = format!("{begin}{who} uses a processor{at}.");
             plain(State::Healthy, Cause::Progressing, summary, evidence)
         }
         Stall::Ended => {
-            let evidence = scene
-                .case
-                .cite_newest(0, "/capture/started_at")
-                .into_iter()
-                .collect();
-            let summary = "No process of the task is left; how they ended was not seen.";
-            plain(
-                State::Finished,
-                Cause::Finished,
-                summary.to_owned(),
-                evidence,
-            )
+            let (summary, evidence) = end(scene);
+            plain(State::Finished, Cause::Finished, summary, evidence)
         }
         Stall::Stands | Stall::Short if rests(scene).is_some() => {
             let (who, evidence) = rests(scene).unwrap_or_default();
@@ -150,6 +141,36 @@ fn otherwise(scene: &Scene<'_>) -> Verdict {
             )
         }
     }
+}
+
+/// How the sentence about a task that is well begins: of one that was told to end, how it was until then.
+fn begin(scene: &Scene<'_>, now: &str, then: &str) -> String {
+    let told = scene.case.nodes.iter().find_map(|node| node.told_to_end);
+    told.map_or_else(
+        || format!("{now}: "),
+        |told| {
+            let how = words::how(told);
+            format!("The task was told to end, and its main process {how}. {then} until then: ")
+        },
+    )
+}
+
+/// How a task is over that did not end badly.
+fn end(scene: &Scene<'_>) -> (String, Vec<Evidence>) {
+    let case = &scene.case;
+    let main = |node: usize| {
+        let root = case.nodes[node].newest().scope.as_ref()?.root;
+        let mut ends = case.nodes[node].ends.iter();
+        let own = ends.find(|end| end.obituary.process == root)?;
+        let how = words::how(own.obituary.ending);
+        let summary = format!("The main process, {}, {how}.", root.pid);
+        Some((summary, case.cite_end(*own, node).into_iter().collect()))
+    };
+    (0..case.nodes.len()).find_map(main).unwrap_or_else(|| {
+        let evidence = case.cite_newest(0, "/capture/started_at");
+        let summary = "No process of the task is left; how they ended was not seen.";
+        (summary.to_owned(), evidence.into_iter().collect())
+    })
 }
 
 /// What shows that an actor gets on.
@@ -189,8 +210,10 @@ fn rests(scene: &Scene<'_>) -> Option<(String, Vec<Evidence>)> {
             Wait::Sleep | Wait::Accept { .. } | Wait::Signal | Wait::Epoll { .. } => true,
             Wait::Poll { is_timed, .. } => is_timed,
             Wait::Futex {
-                is_private: true, ..
-            } => has_working_thread(scene, index),
+                is_private: true,
+                is_timed,
+                ..
+            } => has_working_thread(scene, index) || (is_timed && waits_for_notice(scene, index)),
             _ => false,
         };
         if rests {
@@ -222,11 +245,19 @@ fn rests(scene: &Scene<'_>) -> Option<(String, Vec<Evidence>)> {
     let evidence = scene.standing(first);
     let how = match scene.case.actors[first].wait {
         Wait::Sleep | Wait::Poll { .. } => "waits for a time to pass",
+        Wait::Futex { is_timed: true, .. } => "waits for a time, or for a notice, to come",
         Wait::Futex { .. } => "waits for threads of its own, which wake now and then",
         Wait::Signal => "waits for a signal",
         _ => "waits for somebody to ask it for work",
     };
     Some((format!("{who} {how}"), evidence))
+}
+
+/// Whether the main thread of a process waits for a notice for a while, and looked meanwhile whether it has come.
+fn waits_for_notice(scene: &Scene<'_>, index: usize) -> bool {
+    let actor = &scene.case.actors[index];
+    let frames = python::main_trace(actor.process).map(|trace| trace.frames.as_slice());
+    actor.main_ran() && frames.and_then(python::wants) == Some(Wants::Notice)
 }
 
 /// Whether the main thread of a process waits for its own threads, one of which sleeps now and has run meanwhile.

@@ -6,6 +6,7 @@
 
 mod case;
 mod claim;
+mod ending;
 mod graph;
 mod group;
 mod judge;
@@ -25,6 +26,7 @@ mod wait;
 mod words;
 
 pub use case::History;
+pub use ending::{End, first_end, is_of_rank, is_told_to_end};
 pub use judge::{Judgement, Tried, judge};
 pub use live::{News, Recent, Tuning};
 pub use merged::{Class, Level, Merged, Node as MergedNode};

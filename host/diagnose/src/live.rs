@@ -140,7 +140,13 @@ impl Recent {
         snapshots.push(snapshot);
         let first = window(&snapshots, terms.patience)[0];
         let since = snapshots[first].capture.started_at;
-        let Some(case) = Case::new(&[History { snapshots }], terms) else {
+        let Some(case) = Case::new(
+            &[History {
+                snapshots,
+                ends: Vec::new(),
+            }],
+            terms,
+        ) else {
             return Seen {
                 hang: Sight::Unclear,
                 slow: Vec::new(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use model::{Process, ProcessId, SharedFrame, Snapshot, Thread};
 
 use crate::case::{main_thread, trace_of};
-use crate::python::same_place;
+use crate::python::{same_call, same_place};
 pub(crate) use track::Tracks;
 
 /// What a process did over the window.
@@ -34,6 +34,10 @@ pub(crate) struct Seen {
     pub(crate) main_ran: bool,
     /// Whether the main thread is where it was throughout.
     pub(crate) stands: bool,
+    /// How many intervals up to now the main thread was seen in the same call of the same functions.
+    pub(crate) same_for: usize,
+    /// How many intervals it was seen for, over all snapshots.
+    pub(crate) intervals: usize,
     /// How many intervals up to now no thread of it ran, over all snapshots.
     pub(crate) still_for: usize,
     /// How many intervals up to now its main thread did not run.
@@ -102,6 +106,8 @@ pub(crate) fn of_all(
             motion: of(snapshots, &views),
             main_ran,
             stands,
+            same_for: same_for(&all),
+            intervals: track.intervals,
             still_for: still_for(&all),
             main_still_for: track.still_intervals,
             main_still: track.still,
@@ -112,6 +118,20 @@ pub(crate) fn of_all(
         (identity, seen)
     });
     seen.collect()
+}
+
+/// How many intervals up to now the main thread was in the same functions, called from the same lines; as many as there are where
+/// no stack is seen.
+fn same_for(views: &[(usize, &Process)]) -> usize {
+    let last = views[views.len() - 1].1;
+    let Some(now) = trace_of(last, last.pid) else {
+        return views.len();
+    };
+    let earlier = views[..views.len() - 1].iter().rev();
+    let same = |(_, process): &&(usize, &Process)| {
+        trace_of(process, last.pid).is_some_and(|then| same_call(&then.frames, &now.frames))
+    };
+    earlier.take_while(same).count()
 }
 
 /// How many intervals up to now no thread ran.

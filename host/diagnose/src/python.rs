@@ -64,6 +64,16 @@ pub(crate) fn same_place(one: &[SharedFrame], other: &[SharedFrame]) -> bool {
             .all(|(a, b)| a.place() == b.place() || same(a, b))
 }
 
+/// Whether two stacks are in the same innermost function, called from the same lines.
+pub(crate) fn same_call(one: &[SharedFrame], other: &[SharedFrame]) -> bool {
+    let function = |frames: &[SharedFrame]| {
+        let innermost = frames.first()?;
+        Some((innermost.name.clone(), innermost.filename.clone()))
+    };
+    let callers = |frames: &[SharedFrame]| frames.get(1..).unwrap_or_default().to_vec();
+    function(one) == function(other) && same_place(&callers(one), &callers(other))
+}
+
 /// What a thread that sleeps in a futex wants, as its innermost frames tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wants {

@@ -2,11 +2,12 @@
 
 mod busy;
 mod cgroups;
-mod crashed;
 mod deadlock;
+mod ended;
 mod gil;
 mod inherited;
 mod input;
+mod knot;
 mod limits;
 mod lost;
 mod memory;
@@ -39,8 +40,9 @@ pub struct Rule {
 }
 
 /// All rules, the most certain and most telling first.
-const ALL: [&Rule; 22] = [
+const ALL: [&Rule; 24] = [
     &memory::KILLED,
+    &memory::GONE,
     &stopped::RULE,
     &storage::RULE,
     &limits::SHARED_MEMORY,
@@ -53,6 +55,7 @@ const ALL: [&Rule; 22] = [
     &inherited::RULE,
     &deadlock::THREADS,
     &lost::RULE,
+    &knot::RULE,
     &pipes::ORPHANED,
     &pipes::FULL,
     &busy::SHARED,
@@ -70,4 +73,4 @@ pub fn all() -> impl Iterator<Item = &'static Rule> {
 }
 
 /// Rules about a task that gets on, or is not there any more.
-const OTHERS: [&Rule; 3] = [&crashed::RULE, &throttled::RULE, &memory::PRESSURE];
+const OTHERS: [&Rule; 3] = [&ended::RULE, &throttled::RULE, &memory::PRESSURE];

@@ -7,6 +7,7 @@ use crate::graph::Graph;
 use crate::group::{self, Group};
 use crate::motion::Motion;
 use crate::verdict::Evidence;
+use crate::wait::Wait;
 
 pub(crate) struct Scene<'a> {
     pub(crate) case: Case<'a>,
@@ -57,6 +58,46 @@ impl<'a> Scene<'a> {
             Stall::Stands | Stall::Spins(_) => Ok(()),
             other => Err(self.why_not(other)),
         }
+    }
+
+    /// The same for a dead end of these processes: nothing that anybody does can end it, so that it also matters where one of
+    /// them is a rank, or a rank waits for them, and the others get on.
+    pub(crate) fn must_matter_for_good(&self, actors: &[usize]) -> Result<(), String> {
+        let waiting = self.graph.waiting_for(&self.case, actors);
+        let mut concerned = actors.iter().chain(&waiting);
+        let of_rank = |actor: &&usize| {
+            let is_member = |group: &Group| group.ranks.contains(actor);
+            self.groups.iter().any(is_member)
+        };
+        match concerned.find(of_rank) {
+            Some(_) => Ok(()),
+            None => self.must_matter(actors),
+        }
+    }
+
+    /// The process whose work may end a wait: one at work, as far as is known, or asleep for a time, that could end it, directly or through others that
+    /// wait themselves; or one that the waiting process has started.
+    pub(crate) fn hope(&self, actor: usize) -> Option<usize> {
+        let mut seen = vec![actor];
+        let mut next = 0;
+        while next < seen.len() {
+            let here = seen[next];
+            let edge = self.graph.edge(here);
+            let wakers = edge.into_iter().flat_map(|edge| &edge.wakers).copied();
+            for other in wakers.chain(self.case.descendants(here)) {
+                let it = &self.case.actors[other];
+                let sleeps = it.wait == Wait::Sleep && it.motion() == Motion::Still;
+                let works = !matches!(it.motion(), Motion::Still | Motion::Idle);
+                if it.fate == Fate::Alive && (works || sleeps) && other != actor {
+                    return Some(other);
+                }
+                if !seen.contains(&other) {
+                    seen.push(other);
+                }
+            }
+            next += 1;
+        }
+        None
     }
 
     /// The same for a fault of these processes that is proved by itself: where others get on, the main process of the task

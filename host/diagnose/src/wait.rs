@@ -14,6 +14,10 @@ pub(crate) enum Wait {
     Unknown,
     /// Stopped by a signal or a debugger.
     Stopped,
+    /// Frozen with its cgroup.
+    Frozen,
+    /// For memory, at the limit of its cgroup.
+    Memory,
     /// In the kernel where no signal reaches it, or in a file system's own wait.
     Storage,
     /// For a time.
@@ -89,10 +93,46 @@ pub(crate) fn of(thread: &Thread) -> Wait {
     if is_storage(thread) {
         return Wait::Storage;
     }
+    if is_frozen(thread) {
+        return Wait::Frozen;
+    }
+    let wchan = thread.wchan.as_deref();
+    if wchan.is_some_and(|it| it.starts_with("mem_cgroup_")) {
+        return Wait::Memory;
+    }
     thread
         .call
         .as_ref()
         .map_or(Wait::Unknown, |call| of_call(call, thread))
+}
+
+/// Where a frozen thread is (`kernel/freezer.c`, `kernel/signal.c`), by how the names begin.
+const FREEZER: [&str; 2] = ["__refrigerator", "do_freezer_trap"];
+/// Waits that a signal may end (`TASK_INTERRUPTIBLE`), so that nobody is in state D there but who was frozen in them.
+const INTERRUPTIBLE: [&str; 14] = [
+    "hrtimer_nanosleep",
+    "do_nanosleep",
+    "futex_do_wait",
+    "futex_wait",
+    "do_poll",
+    "poll_schedule_timeout",
+    "do_select",
+    "ep_poll",
+    "do_wait",
+    "pipe_read",
+    "anon_pipe_read",
+    "do_sigtimedwait",
+    "sigsuspend",
+    "inet_csk_accept",
+];
+
+/// Whether a thread was frozen: by a cgroup of version 2, or of version 1 since Linux 6.1 (`TASK_FROZEN`, shown as D) or before.
+fn is_frozen(thread: &Thread) -> bool {
+    let begins = |names: &[&str]| {
+        let wchan = thread.wchan.as_deref();
+        wchan.is_some_and(|it| names.iter().any(|name| it.starts_with(name)))
+    };
+    begins(&FREEZER) || (thread.state == Some('D') && begins(&INTERRUPTIBLE))
 }
 
 /// Kernel functions that wait for a file system or a disk, by how their names begin: FUSE (`fs/fuse/dev.c`), NFS and its RPC

@@ -1,11 +1,11 @@
 //! Who and where, in the words of a sentence.
 
-use model::Process;
+use model::{Circumstance, Ending, Obituary, Process};
 
 use crate::case::{Case, Fate, main_thread, trace_of};
 use crate::python;
 use crate::ranges::ranges;
-use crate::verdict::Culprit;
+use crate::verdict::{Cause, Culprit};
 
 /// `rank 2`, with the node where there are several; else `process 4711 (train.py)`.
 pub(crate) fn who(case: &Case<'_>, actor: usize) -> String {
@@ -95,12 +95,51 @@ pub(crate) fn call(process: &Process) -> String {
 /// How a process ended, as far as it is known.
 pub(crate) fn ended(case: &Case<'_>, actor: usize) -> String {
     let it = &case.actors[actor];
-    match (it.process.proc.exit_signal, it.process.proc.exit_code) {
-        (Some(signal), _) => format!("was ended by {}", model::signal_name(signal.into())),
-        (None, Some(code)) => format!("ended with status {code}"),
-        (None, None) if it.fate == Fate::Gone => "is gone".to_owned(),
-        (None, None) => "has ended".to_owned(),
+    match it.ending() {
+        Ending::Unknown if it.fate == Fate::Gone => "is gone".to_owned(),
+        ending => how(ending),
     }
+}
+
+/// The words of an ending.
+pub(crate) fn how(ending: Ending) -> String {
+    match ending {
+        Ending::Killed { signal, .. } => format!("was ended by {}", model::signal_name(signal)),
+        Ending::Exited(code) => format!("ended with status {code}"),
+        Ending::Unknown => "has ended".to_owned(),
+    }
+}
+
+/// What was the matter around a process when it ended, as a cause and in words; nothing where nothing is known.
+pub(crate) fn circumstance(one: &Obituary) -> (Option<Cause>, String) {
+    let Some(first) = one.circumstances.first() else {
+        return (None, String::new());
+    };
+    let (cause, words) = match first {
+        Circumstance::OutOfMemory {
+            limit_bytes: Some(limit),
+            ..
+        } => (
+            Cause::OutOfMemory,
+            format!("because the memory of its cgroup ran out at the limit of {limit} bytes"),
+        ),
+        Circumstance::OutOfMemory { .. } => {
+            let words = "because the memory of the machine ran out";
+            (Cause::OutOfMemory, words.to_owned())
+        }
+        Circumstance::SharedMemoryFull { path, .. } => {
+            (Cause::ShmFull, format!("when {} was full", safe(path)))
+        }
+        Circumstance::DiskFull { path, .. } => {
+            let words = format!("when the file system of {} was full", safe(path));
+            (Cause::DiskFull, words)
+        }
+        Circumstance::DescriptorsExhausted { limit, .. } => {
+            let words = format!("with as many files open as it may have, {limit}");
+            (Cause::FdExhausted, words)
+        }
+    };
+    (Some(cause), format!(" {words}"))
 }
 
 /// Text of other people's processes without control characters.

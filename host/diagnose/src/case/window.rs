@@ -9,7 +9,8 @@ use super::PATIENCE;
 /// Snapshots of the window are at least this part of an interval apart.
 pub(crate) const CLOSEST: f64 = 0.4;
 
-/// Without the last snapshots of a task that is being ended: what it did before is the point. All, where that leaves nothing.
+/// Without the last snapshots of a task that is being ended: what it did before is the point. All, where that leaves nothing, and
+/// where it went on for long.
 pub(super) fn before_the_end<'a>(snapshots: &[&'a Snapshot]) -> Vec<&'a Snapshot> {
     let is_end = |snapshot: &&Snapshot| {
         matches!(
@@ -17,7 +18,9 @@ pub(super) fn before_the_end<'a>(snapshots: &[&'a Snapshot]) -> Vec<&'a Snapshot
             Some(Trigger::Signal | Trigger::Exit)
         )
     };
-    match snapshots.iter().rposition(is_end) {
+    let recent = snapshots.len().saturating_sub(PATIENCE + 1);
+    let first = snapshots[recent..].iter().position(is_end);
+    match first.map(|first| recent + first) {
         Some(first @ 1..) => snapshots[..first].to_vec(),
         _ => snapshots.to_vec(),
     }

@@ -14,6 +14,8 @@ use crate::case::main_thread;
 pub(crate) struct Track {
     /// When it was last seen, and by what it is told whether it has run since.
     last: Option<(Timestamp, Option<(String, String)>)>,
+    /// How many intervals it was seen for.
+    pub(crate) intervals: usize,
     /// How many intervals up to now it did not run.
     pub(crate) still_intervals: usize,
     /// How long it has not run, up to now.
@@ -42,6 +44,7 @@ impl Track {
         let thread = main_thread(process);
         let ran = thread.and_then(runs);
         if let Some((then, before)) = &self.last {
+            self.intervals += 1;
             let before = before
                 .as_ref()
                 .map(|(time, turns)| (time.as_str(), turns.as_str()));

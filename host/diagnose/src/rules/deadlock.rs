@@ -1,5 +1,7 @@
 //! Each waits for another, in a circle: processes by what they hold, threads of one process by locks.
 
+use model::Process;
+
 use super::Rule;
 use crate::case::{thread_index, trace_of};
 use crate::graph::EdgeKind;
@@ -42,10 +44,11 @@ fn circle(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         };
         let own_pipe = circle.len() == 1 && kinds(EdgeKind::PipeRead);
         let is_known = known.contains(&start);
-        if is_known || own_pipe || kinds(EdgeKind::PipeWrite) || !circle.iter().all(still) {
+        let is_full = kinds(EdgeKind::PipeWrite) || kinds(EdgeKind::SocketWrite);
+        if is_known || own_pipe || is_full || !circle.iter().all(still) {
             continue;
         }
-        if scene.must_matter(&circle).is_err() {
+        if scene.must_matter_for_good(&circle).is_err() {
             continue;
         }
         known.extend(circle.iter().copied());
@@ -136,7 +139,7 @@ fn threads(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         let Some((culprit, wanting)) = locked(scene, index) else {
             continue;
         };
-        if scene.must_matter(&[index]).is_err() {
+        if scene.must_matter_for_good(&[index]).is_err() {
             continue;
         }
         verdicts.push(of_threads(scene, index, culprit, &wanting));
@@ -194,13 +197,33 @@ fn locked(scene: &Scene<'_>, index: usize) -> Option<(i32, Vec<i32>)> {
     }
     // All wait for a notice, and nobody is left to give it. One thread alone may wait for a signal.
     let main_waits = noticing.contains(&process.pid) && !waits_for_anything(scene, index);
-    let all = noticing.len() >= 2
+    // A result, a queue: no thread, Python's or native, is there to give it.
+    let is_alone = waits.len() == 1 && noticing.len() == 1 && is_given(process);
+    let all = (noticing.len() >= 2 || is_alone)
         && !others
         && main_waits
         && scene.case.actors[index].children.is_empty();
     all.then(|| {
         let other = noticing.iter().copied().find(|tid| *tid != process.pid);
         (other.unwrap_or(process.pid), noticing)
+    })
+}
+
+/// Whether the main thread waits for what another thread hands over: the result of a future, an item of a queue, the end of a
+/// thread. `CPython`: `Lib/concurrent/futures/_base.py`, `Lib/queue.py`, `Lib/threading.py`.
+fn is_given(process: &Process) -> bool {
+    let frames = python::main_trace(process).map_or(&[][..], |trace| trace.frames.as_slice());
+    let library = frames
+        .iter()
+        .take_while(|frame| python::is_standard_library(frame));
+    let mut names = library.map(|frame| {
+        let file = frame.filename.as_str();
+        (frame.name.rsplit('.').next().unwrap_or_default(), file)
+    });
+    names.any(|(name, file)| {
+        (matches!(name, "result" | "exception") && file.ends_with("/futures/_base.py"))
+            || (matches!(name, "get" | "put" | "join") && file.ends_with("/queue.py"))
+            || (name == "_shutdown" && file.ends_with("/threading.py"))
     })
 }
 

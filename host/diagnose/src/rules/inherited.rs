@@ -31,7 +31,7 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         let Some(parent) = forked_from(scene, child) else {
             continue;
         };
-        if scene.must_matter(&[child]).is_err() {
+        if scene.must_matter_for_good(&[child]).is_err() {
             continue;
         }
         let summary = format!(

@@ -28,7 +28,7 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let ended =
         ended.filter(|(index, it)| it.fate != Fate::Alive && shared(scene, *index, it, first));
     let culprit = ended.min_by_key(|(index, it)| {
-        let by_signal = it.process.proc.exit_signal.is_some();
+        let by_signal = it.was_killed();
         let last = std::cmp::Reverse(it.snapshot);
         (!by_signal, it.fate != Fate::Zombie, last, *index)
     });
@@ -37,7 +37,7 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             "who held the lock is not known: no process that shared it has ended".to_owned(),
         );
     };
-    scene.must_matter(&waiting)?;
+    scene.must_matter_for_good(&waiting)?;
     let summary = format!(
         "{} {} and held a lock that {} wait{} for{}.",
         words::who(case, culprit),
@@ -46,8 +46,6 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         if waiting.len() == 1 { "s" } else { "" },
         words::at_actor(case, first),
     );
-    let ended = ["identity", "state", "proc/exit_signal", "proc/exit_code"];
-    let ended = ended.iter().filter_map(|key| case.cite(culprit, key));
     let standing = waiting
         .iter()
         .take(4)
@@ -56,7 +54,9 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         .claim(State::Hung, Cause::Crashed)
         .by(culprit)
         .holding_up(&waiting);
-    let claim = claim.shown_by(ended).shown_by(scene.graph.evidence(first));
+    let claim = claim
+        .shown_by(case.ended(culprit))
+        .shown_by(scene.graph.evidence(first));
     Ok(vec![claim.shown_by(standing).say(summary)])
 }
 
@@ -105,5 +105,5 @@ fn shared(scene: &Scene<'_>, index: usize, ended: &Actor<'_>, waiting: usize) ->
                     .any(|it| it.identity == ended.process.identity)
         });
     let brother = case.actors[index].parent == waiting.parent && waiting.parent.is_some();
-    mapped || (brother && ended.process.proc.exit_signal.is_some())
+    mapped || (brother && ended.was_killed())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use model::CgroupLevel;
+use model::{CgroupLevel, Ending};
 
 use super::Rule;
 use super::cgroups::levels;
@@ -17,6 +17,14 @@ pub(super) const KILLED: Rule = Rule {
     proves: "a process was killed at the memory limit of its cgroup, and the task stands still since",
     refuted_by: "the count has not grown, or the task gets on",
     holds: killed,
+};
+
+pub(super) const GONE: Rule = Rule {
+    name: "memory-gone",
+    needs: "whether a cgroup of the task has run out of memory while nothing is killed for it",
+    proves: "memory has run out, and all that ask for more wait until somebody gives some back",
+    refuted_by: "there is room below the limit",
+    holds: gone,
 };
 
 pub(super) const PRESSURE: Rule = Rule {
@@ -40,8 +48,14 @@ fn killed(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
                 if kills <= before {
                     continue;
                 }
-                if !matches!(scene.stall, Stall::Ended) {
-                    scene.must_not_move()?;
+                match it.over {
+                    Some(Ending::Exited(0)) => {
+                        return Err("the task ended well nevertheless".to_owned());
+                    }
+                    // The end says who was killed, and whether the others followed from it.
+                    Some(_) => return Err("the task is over".to_owned()),
+                    None if scene.stall == Stall::Ended => {}
+                    None => scene.must_not_move()?,
                 }
                 return Ok(vec![found(scene, node, position, &pointer, level)]);
             }
@@ -97,6 +111,9 @@ fn found(
     claim.say(summary)
 }
 
+/// SIGKILL, by which the kernel ends who is to give memory back.
+const KILL: i32 = 9;
+
 /// Of those that were last seen just before, in that cgroup as far as it is known, or that were killed and are not asked for,
 /// the largest.
 fn largest_gone(
@@ -109,7 +126,7 @@ fn largest_gone(
     let is_candidate = |actor: &Actor<'_>| {
         let in_it = actor.process.cgroup.iter().any(|line| line.contains(name));
         let went = actor.fate != Fate::Alive && actor.snapshot + 1 >= position && in_it;
-        let killed = actor.fate == Fate::Zombie && actor.process.proc.exit_signal == Some(9);
+        let killed = actor.was_killed() && actor.ending().signal() == Some(KILL);
         actor.node == node && (went || killed)
     };
     let actors = scene.case.actors.iter().enumerate();
@@ -127,17 +144,30 @@ fn largest_gone(
 /// Percent of the last ten seconds that all lost to waiting for memory, from which on it is a matter.
 const LOST: f64 = 20.0;
 
+fn gone(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
+    let is_out = |short: &Short| matches!(short, Short::Out);
+    let found = short_of_memory(scene, is_out);
+    found
+        .ok_or_else(|| "no cgroup of the task has run out of memory with nothing killed".to_owned())
+}
+
 fn pressure(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
+    let is_lost = |short: &Short| matches!(short, Short::Lost(_));
+    let found = short_of_memory(scene, is_lost);
+    found.ok_or_else(|| "no cgroup of the task is at its memory limit and loses time".to_owned())
+}
+
+fn short_of_memory(scene: &Scene<'_>, fits: impl Fn(&Short) -> bool) -> Option<Vec<Verdict>> {
     for (node, it) in scene.case.nodes.iter().enumerate() {
         for (pointer, level) in levels(it.newest()) {
-            if let Some(short) = short(level)
+            if let Some(short) = short(level).filter(|short| fits(short))
                 && let Some(verdict) = pressed(scene, node, &pointer, short)
             {
-                return Ok(vec![verdict]);
+                return Some(vec![verdict]);
             }
         }
     }
-    Err("no cgroup of the task is at its memory limit and loses time".to_owned())
+    None
 }
 
 /// How memory is short.

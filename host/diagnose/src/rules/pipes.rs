@@ -51,7 +51,7 @@ fn orphaned(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         if !of_pipe || !stands(scene, index) || !is_orphaned(index, edge) {
             continue;
         }
-        if scene.must_matter(&[index]).is_err() {
+        if scene.must_matter_for_good(&[index]).is_err() {
             continue;
         }
         let (does, end) = match edge.kind {

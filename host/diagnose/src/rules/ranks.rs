@@ -50,20 +50,23 @@ fn dead(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         let (Some(culprit), Some(victim)) = (first, victims.first()) else {
             continue;
         };
+        let end = case.actors[culprit].end;
+        let around = end.map(|end| words::circumstance(end.obituary));
+        let (cause, around) = around.unwrap_or_default();
         let summary = format!(
-            "{} {}; {} wait for it{}.",
+            "{} {}{around}; {} wait for it{}.",
             words::many(case, &group.dead),
             words::ended(case, culprit),
             words::many(case, &victims),
             words::meeting(case, *victim),
         );
         let claim = scene
-            .claim(State::Hung, Cause::RankDead)
+            .claim(State::Hung, cause.unwrap_or(Cause::RankDead))
             .by(culprit)
             .holding_up(&victims);
-        let ended = ["identity", "state", "proc/exit_signal", "proc/exit_code"];
-        let ended = ended.iter().filter_map(|key| case.cite(culprit, key));
-        let claim = claim.shown_by(ended).shown_by(scene.standing(*victim));
+        let claim = claim
+            .shown_by(case.ended(culprit))
+            .shown_by(scene.standing(*victim));
         verdicts.push(claim.say(summary));
     }
     if verdicts.is_empty() {
@@ -181,19 +184,16 @@ fn root(scene: &Scene<'_>, culprit: usize) -> (Option<i32>, String, Vec<Evidence
         return (Some(tid), words, evidence.into_iter().chain(more).collect());
     }
     let children = it.children.iter().copied();
-    let dead = children.clone().find(|child| {
-        let child = &case.actors[*child];
-        child.fate != Fate::Alive && child.process.proc.exit_signal.is_some()
-    });
+    let dead = children
+        .clone()
+        .find(|child| case.actors[*child].was_killed());
     if let Some(dead) = dead {
         let words = format!(
             ", and its process {} {}",
             case.actors[dead].process.pid,
             words::ended(case, dead)
         );
-        let more = ["state", "proc/exit_signal"]
-            .iter()
-            .filter_map(|key| case.cite(dead, key));
+        let more = case.ended(dead);
         return (None, words, evidence.into_iter().chain(more).collect());
     }
     let mut alive = children

@@ -3,13 +3,13 @@
 use super::Rule;
 use crate::scene::{Scene, Stall};
 use crate::verdict::{Cause, State, Verdict};
-use crate::wait::Wait;
+use crate::wait::{self, Wait};
 use crate::words;
 
 pub(super) const RULE: Rule = Rule {
     name: "stopped",
-    needs: "the state of processes in two snapshots",
-    proves: "a process is in state T (stopped by a signal) or t (by a debugger), was so before, and nothing gets on",
+    needs: "the state of processes and where the kernel has them, in two snapshots",
+    proves: "a process is in state T (stopped by a signal) or t (by a debugger), or frozen, and was so before; it is a rank, or the task waits for it",
     refuted_by: "it runs in a later snapshot, or the task gets on without it",
     holds,
 };
@@ -18,14 +18,14 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
     let stopped: Vec<usize> = case
         .alive()
-        .filter(|(index, actor)| actor.wait == Wait::Stopped && was_stopped(scene, *index))
+        .filter(|(index, actor)| is_held(&actor.wait) && was_stopped(scene, *index))
         .map(|(index, _)| index)
         .collect();
     if stopped.is_empty() {
         return Err("no process is stopped".to_owned());
     }
     if let Stall::Moves(_) | Stall::Ended | Stall::Short = scene.stall {
-        scene.must_stand()?;
+        scene.must_matter_for_good(&stopped)?;
     }
     // A rank comes first: it is what the others wait for.
     let first = stopped.iter().copied().min_by_key(|actor| {
@@ -35,6 +35,7 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let culprit = first.unwrap_or(stopped[0]);
     let victims = scene.victims(&stopped);
     let by = match case.actors[culprit].process.state {
+        _ if case.actors[culprit].wait == Wait::Frozen => "with its cgroup (frozen)",
         't' => "by a debugger (ptrace)",
         _ => "by a signal (SIGSTOP, SIGTSTP or the like)",
     };
@@ -44,10 +45,10 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         _ => format!("; {} wait for it", words::many(case, &victims)),
     };
     let summary = format!("{} is stopped {by}{waiting}.", words::who(case, culprit));
-    let evidence = stopped
-        .iter()
-        .take(8)
-        .filter_map(|actor| case.cite(*actor, "state"));
+    let evidence = stopped.iter().take(8).flat_map(|actor| {
+        let keys = ["state", "proc/wchan"].iter();
+        keys.filter_map(|key| case.cite(*actor, key))
+    });
     let claim = scene
         .claim(State::Hung, Cause::Stopped)
         .by(culprit)
@@ -67,5 +68,9 @@ fn was_stopped(scene: &Scene<'_>, actor: usize) -> bool {
     };
     let identity = scene.case.actors[actor].process.identity;
     let mut processes = node.snapshots[*before].processes.iter();
-    processes.any(|process| process.identity == identity && matches!(process.state, 'T' | 't'))
+    processes.any(|process| process.identity == identity && is_held(&wait::of_main(process).0))
+}
+
+fn is_held(wait: &Wait) -> bool {
+    matches!(wait, Wait::Stopped | Wait::Frozen)
 }

@@ -20,7 +20,9 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
     let stuck = |actor: usize| {
         let it = &case.actors[actor];
-        let in_disk_sleep = it.process.state == 'D' && it.motion() == Motion::Still;
+        let is_elsewhere = matches!(it.wait, Wait::Frozen | Wait::Memory);
+        let in_disk_sleep =
+            it.process.state == 'D' && it.motion() == Motion::Still && !is_elsewhere;
         // A stopped one among the others may be what the file system is served by.
         (it.wait == Wait::Storage || in_disk_sleep) && !it.main_ran() && !is_vfork(scene, actor)
     };

@@ -46,6 +46,16 @@ fn stands(scene: &Scene<'_>, actor: usize) -> bool {
         && !of_step(actor)
 }
 
+/// Says who may end a wait, if somebody is at it.
+fn must_be_hopeless(scene: &Scene<'_>, actor: usize) -> Result<(), String> {
+    scene.hope(actor).map_or(Ok(()), |other| {
+        let pid = scene.case.actors[other].process.pid;
+        Err(format!(
+            "process {pid}, which may end the wait, is at work or asleep"
+        ))
+    })
+}
+
 fn file_lock(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
     let is_waiting = |index: &usize| {
@@ -70,6 +80,7 @@ fn file_lock(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             .find(|waker| !waiting.contains(waker))
     });
     let culprit = holder.unwrap_or(first);
+    must_be_hopeless(scene, first)?;
     let summary = match holder {
         Some(holder) => format!(
             "{} holds a file lock{} that {} wait{} for.",
@@ -109,12 +120,19 @@ fn file_lock(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
 
 fn peer(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
-    let waiting = case.those(|actor| waits_for_peer(scene, actor));
+    let mut waiting = case.those(|actor| waits_for_peer(scene, actor));
+    // Nobody of the task opens the other end of a FIFO, and until somebody does, nothing can end that.
+    waiting.sort_by_key(|actor| !at_fifo(scene, *actor));
     let Some(&first) = waiting.first() else {
         return Err("nobody has waited for a peer all the time".to_owned());
     };
-    scene.must_matter(&waiting)?;
+    if at_fifo(scene, first) {
+        scene.must_matter_for_good(&[first])?;
+    } else {
+        scene.must_matter(&waiting)?;
+    }
     let last = end_of_chain(scene, first);
+    must_be_hopeless(scene, first)?;
     let (by, what) = match &case.actors[first].wait {
         Wait::OpenFifo { path } => {
             let path = words::safe(path);
@@ -156,11 +174,17 @@ fn peer(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
 fn waits_for_peer(scene: &Scene<'_>, actor: usize) -> bool {
     let by_edge = scene.graph.edge(actor).is_some_and(|edge| match edge.kind {
         EdgeKind::SocketRead | EdgeKind::Connect | EdgeKind::SocketWrite => true,
-        EdgeKind::PipeRead => !edge.wakers.is_empty(),
+        // Those who read the same pipe and hold its other end are no peers.
+        EdgeKind::PipeRead => edge.wakers.iter().any(|waker| {
+            *waker != actor && scene.case.actors[*waker].wait != scene.case.actors[actor].wait
+        }),
         _ => false,
     });
-    let by_fifo = matches!(scene.case.actors[actor].wait, Wait::OpenFifo { .. });
-    stands(scene, actor) && (by_edge || by_fifo)
+    stands(scene, actor) && (by_edge || at_fifo(scene, actor))
+}
+
+fn at_fifo(scene: &Scene<'_>, actor: usize) -> bool {
+    matches!(scene.case.actors[actor].wait, Wait::OpenFifo { .. })
 }
 
 /// Along the chain of those who wait for one alone, the last.
@@ -201,12 +225,13 @@ fn child(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             it.wait,
             Wait::Sleep
                 | Wait::Running
+                | Wait::Stopped
                 | Wait::Child { .. }
                 | Wait::Accept { .. }
                 | Wait::Epoll { .. }
                 | Wait::Poll { is_timed: true, .. }
         );
-        if by_design || it.motion() != Motion::Still {
+        if by_design || it.motion() != Motion::Still || scene.hope(*child).is_some() {
             continue;
         }
         scene.must_matter(&[*child])?;

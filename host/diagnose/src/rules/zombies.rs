@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use model::Ending;
+
 use super::Rule;
 use crate::case::Fate;
 use crate::scene::Scene;
@@ -45,8 +47,8 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     };
     scene.must_stand()?;
     let failed = zombies.iter().filter(|zombie| {
-        let proc = &case.actors[**zombie].process.proc;
-        proc.exit_signal.is_some() || proc.exit_code.is_some_and(|code| code != 0)
+        let ending = case.actors[**zombie].ending();
+        !matches!(ending, Ending::Exited(0) | Ending::Unknown)
     });
     let failed = match failed.count() {
         0 => String::new(),

@@ -37,6 +37,7 @@ fn nothing_at_all_is_unknown() {
     assert_eq!(judge(&[]).verdict.verdict, State::Unknown);
     let history = History {
         snapshots: Vec::new(),
+        ends: Vec::new(),
     };
     assert_eq!(judge(&[history]).verdict.verdict, State::Unknown);
     assert_ne!(ask(&story(1, |_, _| {})).verdict, State::Hung);
@@ -102,7 +103,7 @@ proptest! {
             }
         }
         let snapshots: Vec<model::Snapshot> = documents.into_iter().map(|it| serde_json::from_value(it).unwrap()).collect();
-        let history = History { snapshots: snapshots.iter().collect() };
+        let history = History { snapshots: snapshots.iter().collect(), ends: Vec::new() };
         let verdict = judge(&[history]).verdict;
         for evidence in &verdict.evidence {
             let found = snapshots.iter().any(|it| {

@@ -8,7 +8,7 @@ const COUNT: u32 = 6;
 
 #[test]
 fn a_stopped_rank_holds_up_the_others() {
-    let snapshots = story(COUNT, |instant, shot| {
+    let snapshots = story(8, |instant, shot| {
         shot.process(10, 1, &polls(instant).at(&["monitor launch.py 9"]));
         for rank in 0..3 {
             let doing = futex("0x1").at(&["all_reduce /lib/dist.py 50", "main train.py 30"]);

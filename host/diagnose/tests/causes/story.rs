@@ -49,6 +49,7 @@ pub(crate) fn ask_all(nodes: &[&[Snapshot]]) -> Verdict {
         .iter()
         .map(|snapshots| History {
             snapshots: snapshots.iter().collect(),
+            ends: Vec::new(),
         })
         .collect();
     let verdict = judge(&histories).verdict;

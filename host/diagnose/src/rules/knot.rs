@@ -1,0 +1,86 @@
+//! Processes that share locks in memory, each of which only others of them could release.
+
+use super::Rule;
+use crate::graph::EdgeKind;
+use crate::scene::Scene;
+use crate::verdict::{Cause, Evidence, State, Verdict};
+use crate::words;
+
+pub(super) const RULE: Rule = Rule {
+    name: "deadlock-of-processes",
+    needs: "what processes wait for and all that could end it, and that none of their threads ran over two intervals",
+    proves: "some wait for memory that they share, and all that could wake them wait for each other or for them",
+    refuted_by: "somebody who maps that memory does something else",
+    holds,
+};
+
+fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
+    let case = &scene.case;
+    let knot = knot(scene);
+    let at_lock = |actor: &usize| {
+        let edge = scene.graph.edge(*actor);
+        edge.is_some_and(|edge| edge.kind == EdgeKind::Shared)
+    };
+    let locked: Vec<usize> = knot.iter().copied().filter(at_lock).collect();
+    let Some(&first) = locked.first() else {
+        return Err(
+            "no processes wait for locks that only others of them could release".to_owned(),
+        );
+    };
+    scene.must_matter_for_good(&knot)?;
+    let parts: Vec<String> = locked
+        .iter()
+        .take(4)
+        .map(|actor| {
+            format!(
+                "{}{}",
+                words::who(case, *actor),
+                words::at_actor(case, *actor)
+            )
+        })
+        .collect();
+    let summary = format!(
+        "Deadlock: {} wait{} for a lock that processes share, and all who could release it wait for each other.",
+        parts.join(" and "),
+        if locked.len() == 1 { "s" } else { "" },
+    );
+    let evidence: Vec<Evidence> = knot
+        .iter()
+        .take(6)
+        .flat_map(|actor| {
+            scene
+                .graph
+                .evidence(*actor)
+                .into_iter()
+                .chain(scene.standing(*actor))
+        })
+        .collect();
+    let mut victims: Vec<usize> = knot.into_iter().filter(|actor| !at_lock(actor)).collect();
+    victims.extend(scene.victims(&locked));
+    victims.sort_unstable();
+    victims.dedup();
+    let claim = scene
+        .claim(State::Hung, Cause::Deadlock)
+        .by(first)
+        .holding_up(&victims);
+    Ok(vec![claim.shown_by(evidence).say(summary)])
+}
+
+/// The processes none of which ran, and each of which only others of them could free.
+fn knot(scene: &Scene<'_>) -> Vec<usize> {
+    let mut knot = scene
+        .case
+        .those(|actor| scene.case.actors[actor].is_still_for(2));
+    loop {
+        let all = knot.clone();
+        knot.retain(|actor| {
+            scene.graph.edge(*actor).is_some_and(|edge| {
+                let is_in = |waker: &usize| all.contains(waker);
+                !edge.outside && !edge.wakers.is_empty() && edge.wakers.iter().all(is_in)
+            })
+        });
+        if knot.len() == all.len() {
+            return knot;
+        }
+    }
+}
