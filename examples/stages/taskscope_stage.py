@@ -1,8 +1,9 @@
 """Stages of a task for taskscope: `with stage("load"): ...`, or `@stage("load")` above a function (not an async one).
 
-Copy this file beside your code. Python 3.6 and later, standard library only. Safe in threads, asyncio tasks (Python 3.7) and
-after a fork. It never waits for anybody, and does nothing where no collector listens."""
-import atexit, collections, contextlib, functools, itertools, os, socket, threading, time
+Copy this file beside your code. Python 3.6 and later, standard library only. Safe in threads, asyncio tasks (Python 3.7) and after
+a fork. It does nothing where no collector listens. Where a socket is full it waits for room: 20 ms at most, or the seconds that
+TASKSCOPE_STAGE_WAIT says (0: never), and after a wait in vain not again before there was room."""
+import atexit, collections, contextlib, functools, itertools, os, select, socket, threading, time
 try:
     from contextvars import ContextVar
 except ImportError:  # Python 3.6: a value for each thread is the best there is
@@ -11,12 +12,17 @@ except ImportError:  # Python 3.6: a value for each thread is the best there is
         def get(self): return self.value
         def set(self, value): before, self.value = self.value, value; return before
         reset = set
-_ids, _skipped = itertools.count(1), [0]
+_ids, _skipped, _may_wait = itertools.count(1), [0], [True]
 _inside = ContextVar("taskscope_stage", default=os.environ.get("TASKSCOPE_STAGE", ""))
 _late = collections.deque(maxlen=1000)  # ends that found no room in the socket, for the next stage to send
 _thread = getattr(threading, "get_native_id", None)  # Python 3.8
 try:
+    _wait = min(3600.0, max(0.0, float(os.environ.get("TASKSCOPE_STAGE_WAIT", "0.02"))))
+except ValueError:
+    _wait = 0.02
+try:
     _socket = socket.socket(socket.AF_UNIX)
+    _socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)  # the kernel gives as much of it as it allows
     _socket.setblocking(False)
     _socket.connect(os.environ["TASKSCOPE_SOCKET"])
 except (OSError, KeyError):
@@ -27,13 +33,29 @@ def _clean(name):
     return " ".join(str(name).split()).encode("utf-8", "replace")[:200].decode("utf-8", "ignore").strip() or "?"
 
 def _send(line):
-    try:
-        while _late:
-            _socket.send(_late[0])
-            _late.popleft()
-        return _socket.send(line)
-    except (OSError, IndexError):  # no room, no collector any more, or another thread was faster
-        return None
+    while _late:
+        try:
+            late = _late.popleft()
+        except IndexError:  # another thread was faster
+            break
+        if not _write(late):
+            _late.appendleft(late)
+            return False
+    return _write(line)
+
+def _write(line):
+    while True:
+        try:
+            _may_wait[0] = bool(_socket.send(line))
+            return True
+        except BlockingIOError:
+            room = select.poll()
+            room.register(_socket, select.POLLOUT)
+            _may_wait[0] = _may_wait[0] and bool(room.poll(_wait * 1000))
+            if not _may_wait[0]:
+                return False
+        except OSError:  # no collector any more
+            return False
 
 @contextlib.contextmanager
 def stage(name):

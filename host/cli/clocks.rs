@@ -1,49 +1,67 @@
 //! How the clocks of an attempt's nodes stand to each other: asked of what they saw together, and said in words.
 
-use model::Snapshot;
-use store::{Key, Offset, Place, Since, Store};
+use std::time::Duration;
 
-/// More nodes than these are not looked at: each takes a handful of requests.
+use store::{Key, Offset, Place, Since, Store, StoreError, Timeline};
+
+use crate::ui::Progress;
+
+/// More nodes than these are not looked at where it is only a help: each takes a handful of requests.
 const MOST_NODES: usize = 8;
-/// Snapshots of each node that are looked at, the newest.
-const LOOKED_AT: usize = 4;
+/// How much further back than an instant is looked: a clock that is wrong by so much costs no second look.
+const AROUND: Duration = Duration::from_hours(2);
 const SECOND: i64 = 1_000_000;
 
-/// Returns how far the clocks of `others` are ahead of that of `place`'s node; nothing where there are too many nodes or
-/// `place` cannot be read. It is a help: without it a page stands all the same.
-pub(crate) async fn offsets(
-    store: &Store,
-    place: &Place,
-    others: &[String],
-) -> Vec<(String, Offset)> {
-    let mut offsets = Vec::new();
+/// Returns how far the clocks of `others` are ahead of that of the node of `key`, around its instant; nothing where there are
+/// too many nodes or they cannot be read. It is a help: without it a page stands all the same.
+pub(crate) async fn offsets(store: &Store, key: &Key, others: &[String]) -> Vec<(String, Offset)> {
     if others.is_empty() || others.len() > MOST_NODES {
-        return offsets;
+        return Vec::new();
     }
-    let ours = newest(store, place).await;
-    for node in others {
-        let place = Place {
-            node: node.clone(),
-            ..place.clone()
-        };
-        let theirs = newest(store, &place).await;
-        offsets.push((node.clone(), store::offset(&ours, &theirs)));
-    }
-    offsets
+    let Ok(timeline) = around(store, key, others).await else {
+        return Vec::new();
+    };
+    let nodes = timeline.nodes.into_iter().skip(1);
+    nodes
+        .map(|node| (node.place.node, node.clock.offset))
+        .collect()
 }
 
-async fn newest(store: &Store, place: &Place) -> Vec<Snapshot> {
-    let history = store.history(place, Since::Recent).await.ok();
-    let entries = history.map(|it| it.entries).unwrap_or_default();
-    let mut found = Vec::new();
-    for entry in entries.iter().rev().take(LOOKED_AT) {
-        let key = Key {
-            place: place.clone(),
-            id: entry.id,
-        };
-        found.extend(store.load(&key).await.ok());
+/// Returns for each of the other nodes of `key`'s attempt the snapshot that was taken at the same instant, as near as there
+/// is one, whatever the clocks say; a node without snapshots is left out.
+pub(crate) async fn at_the_same_instant(
+    store: &Store,
+    key: &Key,
+    others: &[String],
+) -> Result<Vec<Key>, StoreError> {
+    if others.is_empty() {
+        return Ok(Vec::new());
     }
-    found
+    let timeline = around(store, key, others).await?;
+    Ok(timeline
+        .at(key.id.stamp)
+        .into_iter()
+        .skip(1)
+        .flatten()
+        .collect())
+}
+
+/// Returns the snapshots around `key` of its node, which comes first, and of `others`.
+async fn around(store: &Store, key: &Key, others: &[String]) -> Result<Timeline, StoreError> {
+    let node = |node: &String| Place {
+        node: node.clone(),
+        ..key.place.clone()
+    };
+    let first = std::iter::once(key.place.clone());
+    let places: Vec<Place> = first.chain(others.iter().map(node)).collect();
+    let progress = Progress::new("nodes", places.len());
+    let since = Since::Time(key.id.stamp.before(AROUND));
+    let read = store.timeline(places, since, Some(key.id.stamp), |done| {
+        progress.show(done);
+    });
+    let timeline = read.await;
+    progress.end();
+    timeline
 }
 
 /// Returns what is known of the clock of another node, for its line on a page.

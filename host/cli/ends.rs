@@ -4,39 +4,48 @@
 //! processes and at how much memory is left.
 
 mod account;
+mod cgroups;
 mod circumstances;
 mod last_seen;
 mod leftovers;
-
+mod listener;
+mod orphans;
+mod out_of_memory;
 mod pressure;
 mod stored;
+#[cfg(test)]
+mod tests;
 mod watch;
 mod words;
+mod written;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use capture::{Found, Machine, MemoryCgroup, Scope};
-use model::{Circumstance, Ending, ObituarySegment, ProcessId, SCHEMA_VERSION, Sample, Snapshot};
+use capture::{Found, Machine, MemoryCgroup, Remains, Scope};
+use model::{
+    Ending, ObituarySegment, ProcessId, SCHEMA_VERSION, Sample, Snapshot, Timestamp, Trigger,
+};
+use monitor::Ended;
 use rustix::process::{Resource, getrlimit};
 use store::{RecordKind, Records};
 use supervise::{Death, Deaths, Hold};
 use tracing::warn;
 
 use crate::clock::Clock;
+use crate::fault;
 use account::{Account, Told};
+use words::{MainEnd, known_end, words};
 
-use words::{known_end, words};
-
+pub(crate) use listener::Listener;
+pub(crate) use orphans::Orphans;
 pub(crate) use stored::StoredEnds;
 
 /// So many processes are held at a time at most, and half of the descriptors that we may have.
 const MOST_HELD: u64 = 4096;
 /// How long the end waits for ends that have happened to be told.
 const SETTLE: Duration = Duration::from_millis(500);
-/// SIGKILL, by which the kernel ends who is to give memory back.
-const KILL: i32 = 9;
 
 /// What is known of the ends. Clones are the same.
 #[derive(Clone, Debug)]
@@ -50,12 +59,15 @@ struct Shared {
     deaths: Option<Deaths>,
     /// Whether all is told that will be.
     is_closed: AtomicBool,
+    listener: OnceLock<Listener>,
     /// Who looks here does not wait for a capture.
     machine: Arc<Machine>,
     /// Where obituaries are kept; absent until the store is open.
     records: OnceLock<Records>,
     /// Who belongs to the task, as last found.
     scope: Mutex<Scope>,
+    /// Held while an end is taken down: more than one thread may be told of it.
+    telling: Mutex<()>,
 }
 
 impl Ends {
@@ -81,9 +93,11 @@ impl Ends {
                 clock,
                 deaths,
                 is_closed: AtomicBool::new(false),
+                listener: OnceLock::new(),
                 machine,
                 records: OnceLock::new(),
                 scope: Mutex::new(scope),
+                telling: Mutex::default(),
             }
         }));
         ends.hold(root);
@@ -92,7 +106,7 @@ impl Ends {
 
     /// Looks for new processes and at the memory that is left, until the task has ended; `ask` is called when a look at
     /// the task is worth more now than later.
-    pub(crate) fn watch(&self, ask: impl Fn() + Send + 'static) {
+    pub(crate) fn watch(&self, ask: impl Fn(Trigger) + Send + 'static) {
         watch::start(self, ask);
     }
 
@@ -146,31 +160,55 @@ impl Ends {
         }
     }
 
-    /// Writes the obituary of a process whose end was told just now.
+    /// Takes down the end of a process that was held.
     fn died(&self, death: &Death<'_>) {
-        // First what lasts only until its parent has taken it.
-        let remains = capture::remains(&self.0.machine, death.process);
-        let mut ending = remains.as_ref().map_or(Ending::Unknown, |it| it.ending);
-        if ending == Ending::Unknown {
-            ending = death.ending();
+        fault::provoke("deaths");
+        self.told(death.process, death.at, |remains| {
+            // First what lasts only until its parent has taken it.
+            let ending = remains.map_or(Ending::Unknown, |it| it.ending);
+            if ending == Ending::Unknown {
+                death.ending()
+            } else {
+                ending
+            }
+        });
+    }
+
+    /// Writes the obituary of a process whose end was told at `at`; `ending` finds out how it ended.
+    fn told(
+        &self,
+        process: ProcessId,
+        at: Instant,
+        ending: impl FnOnce(Option<&Remains>) -> Ending,
+    ) {
+        let _telling = self.telling();
+        let listener = self.0.listener.get();
+        let is_asked = listener.is_some_and(|listener| listener.is_asked(process));
+        if !is_asked && !self.lock().is_living(process) {
+            return;
         }
-        let now = self.0.clock.now();
-        let ended_at = now.before(death.at.elapsed());
-        let circumstance = self.out_of_memory(death.process, ending);
+        let remains = capture::remains(&self.0.machine, process);
+        let ending = ending(remains.as_ref());
+        let ended_at = self.0.clock.now().before(at.elapsed());
+        let circumstance = self.out_of_memory(process, ending);
         self.lock().died(Told {
             circumstance,
             cpu: remains.as_ref().map(|remains| remains.cpu),
             ended_at,
             ending,
-            at: death.at,
-            process: death.process,
+            at,
+            process,
             is_late: false,
             name: remains.map(|remains| remains.name),
         });
+        if let Some(listener) = listener {
+            listener.tell(process, ending);
+        }
     }
 
     /// Writes the obituary of a process that is not there any more, and of whose end nobody told.
     fn vanished(&self, process: ProcessId) {
+        let _telling = self.telling();
         self.lock().died(Told {
             circumstance: None,
             cpu: None,
@@ -183,26 +221,6 @@ impl Ends {
         });
     }
 
-    /// Returns whether the kernel killed it for want of memory, as far as its cgroup has counted one more.
-    fn out_of_memory(&self, process: ProcessId, ending: Ending) -> Option<Circumstance> {
-        if ending.signal() != Some(KILL) {
-            return None;
-        }
-        let cgroup = self.lock().cgroup_of(process)?;
-        let kills = cgroup.kills()?;
-        if !self.lock().is_killed_for_memory(&cgroup, kills) {
-            return None;
-        }
-        let room = cgroup.tightest().filter(capture::MemoryRoom::ran_out);
-        let holders = self.lock().holders(&cgroup);
-        Some(Circumstance::OutOfMemory {
-            holders,
-            limit_bytes: room.as_ref().map(|room| room.limit_bytes),
-            usage_bytes: room.as_ref().map(capture::MemoryRoom::most),
-            cgroup: room.and_then(|room| room.path),
-        })
-    }
-
     /// Writes the obituaries of those that ended unheld.
     fn look_after_unheld(&self) {
         let unheld = self.lock().unheld();
@@ -213,19 +231,20 @@ impl Ends {
         }
     }
 
+    /// Waits until all ends that have happened by now have been told, for `patience` at most.
+    pub(crate) fn settle(&self, patience: Duration) {
+        if let Some(deaths) = &self.0.deaths {
+            deaths.settle(patience);
+        }
+    }
+
     /// Waits shortly for ends that have happened to be told, and keeps all that there is. To be called once, before the store is
     /// closed.
     pub(crate) fn close(&self) {
-        if let Some(deaths) = &self.0.deaths {
-            deaths.settle(SETTLE);
-        }
+        self.settle(SETTLE);
         self.look_after_unheld();
-        let cgroups = self.lock().cgroups();
-        for cgroup in cgroups {
-            if let Some(kills) = cgroup.kills() {
-                self.lock().count_unseen_kills(&cgroup, kills);
-            }
-        }
+        self.look_for_kills_again();
+        self.count_unseen_kills();
         self.0.is_closed.store(true, Ordering::Relaxed);
         self.write();
     }
@@ -234,16 +253,28 @@ impl Ends {
         self.0.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Returns what there is to say at the end, the main process having ended as `main`.
-    pub(crate) fn words(&self, main: Ending) -> Vec<String> {
+    /// Returns what there is to say at the end, the main process having ended as `main`; `at` is when the task was over, if not only now.
+    pub(crate) fn words(&self, main: Ending, at: Option<Timestamp>) -> Vec<String> {
         let account = self.lock();
-        let main = known_end(main, account.notable(), account.root());
-        words(account.notable(), account.root(), main, account.unseen())
+        let main = MainEnd {
+            process: account.root(),
+            ending: known_end(main, account.written.notable(), account.root()),
+            order: account.root_order(),
+            at,
+        };
+        words(account.written.notable(), main, account.unseen())
+    }
+
+    /// Returns how processes have ended up to now.
+    pub(crate) fn so_far(&self) -> Ended {
+        let account = self.lock();
+        account.written.so_far(account.unseen())
     }
 
     /// Keeps the obituaries that wait, if one of them is not to wait any longer.
     fn write_some(&self) {
-        let is_due = self.lock().is_due(self.0.clock.now());
+        self.look_for_kills_again();
+        let is_due = self.lock().written.is_due(self.0.clock.now());
         if is_due {
             self.write();
         }
@@ -255,7 +286,7 @@ impl Ends {
         };
         let (obituaries, unseen) = {
             let mut account = self.lock();
-            (account.take(), account.unseen())
+            (account.written.take(), account.unseen())
         };
         let Some(first) = obituaries.first() else {
             return;
@@ -272,6 +303,11 @@ impl Ends {
 
     fn scope(&self) -> MutexGuard<'_, Scope> {
         self.0.scope.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn telling(&self) -> MutexGuard<'_, ()> {
+        let telling = self.0.telling.lock();
+        telling.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Account> {

@@ -12,6 +12,7 @@ mod diff;
 mod ends;
 mod enrichers;
 mod environment;
+mod fault;
 mod governor;
 mod growth;
 mod judging;

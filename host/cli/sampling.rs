@@ -23,6 +23,7 @@ use tracing::{debug, warn};
 
 use crate::clock::Clock;
 use crate::ends::Ends;
+use crate::fault;
 use crate::schedule::Schedule;
 use crate::ui;
 use keeping::Keeping;
@@ -220,6 +221,7 @@ impl Thread {
     }
 
     fn take_turn(&mut self) {
+        fault::provoke("sampler");
         let missed = self.schedule.take_missed();
         self.sample(missed);
         let now = Instant::now();
@@ -301,6 +303,7 @@ impl Thread {
     }
 
     fn keep_report(&mut self) {
+        self.watch.monitor().ended = self.ends.so_far();
         self.is_stale = !self.keeping.report(&self.watch, self.clock.now());
     }
 

@@ -29,6 +29,7 @@ use crate::control::{Board, Server, SharedStages, Socket};
 use crate::ends::Ends;
 use crate::enrichers::{compiler, enrichers};
 use crate::environment;
+use crate::fault;
 use crate::judging::Judging;
 use crate::ledger::{Ledger, Pace};
 use crate::names::Names;
@@ -350,12 +351,12 @@ impl Collector {
         let machine = Arc::clone(&eye.machine);
         let ends = Ends::begin(machine, eye.scope.clone(), session.clock);
         let watch = session.watch(&eye, &ends, &requests);
-        let server = listen(socket, &board, &requests, &watch, session.clock);
+        let server = listen(socket, &board, &requests, &watch, &ends, session.clock);
         let (sender, done) = channel();
         let watched = watch.clone();
         let asked = requests.clone();
-        ends.watch(move || {
-            _ = asked.send(Request::Snapshot(Trigger::Pressure));
+        ends.watch(move |trigger| {
+            _ = asked.send(Request::Snapshot(trigger));
         });
         let for_line = ends.clone();
         let work = move || {
@@ -368,6 +369,7 @@ impl Collector {
                     return warn!("Nothing is collected: the event loop cannot start: {error}.");
                 }
             };
+            fault::provoke("collector");
             let clock = session.clock;
             let meter = eye.machine.meter();
             let ledger = Ledger::new(session.pace.clone(), meter, tokio::time::Instant::now());
@@ -426,12 +428,19 @@ fn listen(
     board: &Board,
     requests: &UnboundedSender<Request>,
     watch: &Watch,
+    ends: &Ends,
     clock: Clock,
 ) -> Option<Server> {
     match socket {
         Ok(socket) => {
             let stages = SharedStages::new(watch.clone(), clock);
-            Server::start(socket, board.clone(), requests.clone(), stages)
+            Server::start(
+                socket,
+                board.clone(),
+                requests.clone(),
+                stages,
+                ends.clone(),
+            )
         }
         Err(reason) => {
             warn!(

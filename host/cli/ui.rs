@@ -1,7 +1,9 @@
 //! What reaches the terminal: data to stdout, words to stderr, each line of which begins with `[taskscope]`.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
@@ -11,6 +13,9 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::environment;
 use crate::stderr::Stderr;
+
+/// So many faults of ours are said, each once.
+const MOST_FAULTS: usize = 16;
 
 /// When to colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -147,11 +152,19 @@ pub(crate) fn start_logging() {
         .finish();
     // Fails only when one is set already, which then serves as well.
     _ = tracing::subscriber::set_global_default(subscriber);
-    std::panic::set_hook(Box::new(|panic| {
+    let said = Mutex::new(BTreeSet::new());
+    std::panic::set_hook(Box::new(move |panic| {
         // The payload is a text, and the place is known, with every panic there is.
-        say(&format!(
-            "warning: a part of taskscope failed, and goes on where it can: {panic}"
-        ));
+        let words =
+            format!("warning: a part of taskscope failed, and goes on where it can: {panic}");
+        // What fails each second is no news each second.
+        let is_news = {
+            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+            said.len() < MOST_FAULTS && said.insert(words.clone())
+        };
+        if is_news {
+            say(&words);
+        }
     }));
 }
 

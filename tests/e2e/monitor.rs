@@ -1,5 +1,7 @@
 //! Samples beside the snapshots, the report of a run, and the live line.
 
+mod jobs;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

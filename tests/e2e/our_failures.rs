@@ -152,7 +152,7 @@ fn a_collector_that_is_killed_leaves_the_task_running() {
 }
 
 /// Runs `script` where it may make mounts of its own, with `$0` our program; the reason where that cannot be.
-fn among_mounts(sandbox: &Sandbox, script: &str) -> Option<std::process::Output> {
+pub(crate) fn among_mounts(sandbox: &Sandbox, script: &str) -> Option<std::process::Output> {
     let ours = sandbox.command([""; 0]);
     let variables: Vec<_> = ours
         .get_envs()
@@ -343,4 +343,42 @@ fn a_settled_account_of_a_killed_task_needs_no_help_of_ours() {
     }
     send_signal(task[0], KILL);
     running.wait(DEADLINE).killed_by(KILL);
+}
+
+/// Each thread of ours.
+const THREADS: [&str; 7] = [
+    "main",
+    "supervise",
+    "deaths",
+    "ends",
+    "control",
+    "collector",
+    "sampler",
+];
+
+#[test]
+fn a_panic_in_any_of_our_threads_is_a_line_and_the_task_has_its_signals_and_its_status() {
+    // An orphan and a child that end, so that every thread has work; then the task waits for SIGTERM.
+    let task = "(sleep 0.1 &); sleep 0.2 & trap 'echo caught; exit 5' TERM; echo up; while :; do sleep 0.02; done";
+    for part in THREADS {
+        let sandbox = sandbox().environment("TASKSCOPE_PANIC", part);
+        let running = sandbox.spawn(["run", "--interval", "200ms", "--", "sh", "-c", task]);
+        running.wait_for_stdout("up\n");
+        let told = format!("on purpose, in {part}");
+        running.wait_for_stderr(&told);
+        running.signal(TERM);
+        let output = running.wait(DEADLINE * 2).exited(5);
+        assert_eq!(output.stdout, "up\ncaught\n", "{part}: {output}");
+        let mut lines = output.stderr.lines();
+        assert!(
+            lines.all(|line| line.starts_with("[taskscope] ")),
+            "{part}: {output}"
+        );
+        assert_eq!(
+            output.stderr.matches(&told).count(),
+            1,
+            "a fault that repeats is said once: {output}"
+        );
+        assert!(output.stderr.lines().count() <= 4, "{part}: {output}");
+    }
 }

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &ReportArgs, world: &World) -> anyhow::Result<Outcome> {
         let (place, other_nodes) = source.newest_place(&store).await?;
         let report = report(&store, &place).await?;
         let curve = curve(&store, &place, usize::from(args.points)).await?;
-        let ends = StoredEnds::read(&store, &place).await?;
+        let ends = StoredEnds::read(&store, &place, report.root).await?;
         anyhow::Ok((report, curve, ends, other_nodes))
     })?;
     let text = if args.json {

@@ -19,7 +19,10 @@ use crate::collect::Request;
 use crate::commands::World;
 use crate::config::{self, LeftoversChoice, Loaded, SignalsChoice, Span};
 use crate::control::{SOCKET_VARIABLE, Socket};
+use crate::ends::Orphans;
+use crate::fault;
 use crate::outcome::{Outcome, Refusal};
+use crate::pipeline::Eye;
 use crate::session::{Collector, Session};
 use crate::supervision::{Happening, Happenings, manner, members, say_who_was_killed};
 use crate::ui;
@@ -71,13 +74,23 @@ pub(crate) fn run(args: RunArgs, world: &World) -> anyhow::Result<Outcome> {
         let machine = session.machine();
         let helpers = machine.helpers();
         let (sender, events) = channel();
+        let orphans = Orphans::default();
+        let told = orphans.clone();
         started.watch(
             members(session.machine().with_helpers(helpers), task),
-            move |event| {
-                _ = sender.send(event);
+            move |event| match event {
+                // It is reaped when this returns.
+                Event::Orphan { pid, ending } => told.ended(pid, ending),
+                event => _ = sender.send(event),
             },
         );
-        watch(&session, machine, task, socket, &events, stop_grace)
+        let eye = eye(&session, machine, task);
+        let collector = eye.map(|eye| {
+            let collector = Collector::start(session.clone(), eye, socket);
+            collector.ends.take_orphans(&orphans);
+            collector
+        });
+        watch(&session, collector, &events, stop_grace)
     }));
     let ending = watched.unwrap_or_else(|_| std::process::abort());
     Ok(Outcome::Task(ending))
@@ -111,26 +124,27 @@ pub(crate) fn refuse(error: StartError) -> anyhow::Error {
     anyhow!(error).context(refusal)
 }
 
-/// Collects until the task ends. Nothing that goes wrong in here changes how it ends.
-fn watch(
-    session: &Session,
-    machine: Machine,
-    task: i32,
-    socket: Result<Socket, String>,
-    events: &Receiver<Event>,
-    stop_grace: Option<Duration>,
-) -> Ending {
-    let collector = match machine.identify(task) {
+/// Returns what looks at the task whose main process is `task`. Trouble is a warning: the task runs unwatched.
+fn eye(session: &Session, machine: Machine, task: i32) -> Option<Eye> {
+    match machine.identify(task) {
         Ok(root) => {
             let adopter = i32::try_from(std::process::id()).ok();
-            let eye = session.eye(machine, root, adopter);
-            Some(Collector::start(session.clone(), eye, socket))
+            Some(session.eye(machine, root, adopter))
         }
         Err(error) => {
             warn!("The task cannot be watched: {error}.");
             None
         }
-    };
+    }
+}
+
+/// Collects until the task ends. Nothing that goes wrong in here changes how it ends.
+fn watch(
+    session: &Session,
+    collector: Option<Collector>,
+    events: &Receiver<Event>,
+    stop_grace: Option<Duration>,
+) -> Ending {
     let ask = |trigger| {
         if let Some(collector) = &collector {
             collector.request(Request::Snapshot(trigger));
@@ -138,13 +152,16 @@ fn watch(
     };
     let ending = wait(session, events, stop_grace, ask);
     if let Some(collector) = collector {
-        collector.watch().ended(session.now(), failure(ending));
+        let over = session.now();
+        collector.watch().ended(over, failure(ending));
         let ends = collector.ends.clone();
-        conclude(collector.finish(Request::TaskEnded), session);
         let is_to_end = session.loaded.settings.run.leftovers == LeftoversChoice::End;
         let grace = is_to_end.then(|| stop_grace.unwrap_or(LEFTOVERS_GRACE));
-        ui::say(&ends.leftovers(grace).join("\n"));
-        ui::say(&ends.words(ending).join("\n"));
+        // Before the end of the collector: who is ended here has an obituary like all others.
+        let leftovers = ends.leftovers(grace);
+        conclude(collector.finish(Request::TaskEnded), session);
+        ui::say(&leftovers.join("\n"));
+        ui::say(&ends.words(ending, Some(over)).join("\n"));
     }
     ending
 }
@@ -165,6 +182,7 @@ fn wait(
     stop_grace: Option<Duration>,
     ask: impl Fn(Trigger),
 ) -> Ending {
+    fault::provoke("main");
     let mut happenings = Happenings::of(events, session);
     while let Some(happening) = happenings.next() {
         match happening {

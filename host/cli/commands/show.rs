@@ -47,7 +47,7 @@ pub(crate) fn run(args: &ShowArgs, world: &World) -> anyhow::Result<Outcome> {
         .enable_all()
         .build()?;
     if args.merged {
-        let nodes = runtime.block_on(newest_of_each_node(args, &location))?;
+        let nodes = runtime.block_on(of_one_instant(args, &location))?;
         return print_merged(&nodes, args.json, world);
     }
     let is_overview = args.pid.is_none() && !args.json && !args.redactions;
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &ShowArgs, world: &World) -> anyhow::Result<Outcome> {
             _ => None,
         };
         let clocks = if is_overview {
-            clocks::offsets(&store, &chosen.key.place, &chosen.other_nodes).await
+            clocks::offsets(&store, &chosen.key, &chosen.other_nodes).await
         } else {
             Vec::new()
         };
@@ -104,8 +104,8 @@ pub(crate) fn run(args: &ShowArgs, world: &World) -> anyhow::Result<Outcome> {
     Ok(Outcome::Well)
 }
 
-/// The snapshot that was chosen, and the newest of each other node unless one was asked for.
-async fn newest_of_each_node(
+/// The snapshot that was chosen, and that of each other node at the same instant unless one node was asked for.
+async fn of_one_instant(
     args: &ShowArgs,
     location: &store::Location,
 ) -> anyhow::Result<Vec<Snapshot>> {
@@ -114,14 +114,9 @@ async fn newest_of_each_node(
     let chosen = source.find(&store, args.at).await?;
     let mut snapshots = vec![store.load(&chosen.key).await?];
     if args.stored.node.is_none() {
-        for node in chosen.other_nodes {
-            let place = store::Place {
-                node,
-                ..chosen.key.place.clone()
-            };
-            if let Some(key) = store.newest(&place).await? {
-                snapshots.push(store.load(&key).await?);
-            }
+        let others = &chosen.other_nodes;
+        for key in clocks::at_the_same_instant(&store, &chosen.key, others).await? {
+            snapshots.push(store.load(&key).await?);
         }
     }
     Ok(snapshots)

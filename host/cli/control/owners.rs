@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use capture::{Machine, StackSettings, StackSource};
 use model::{Ending, ProcessId};
 use monitor::{Owner, StageLine};
 use rustix::event::{EventfdFlags, eventfd};
-use supervise::{Death, Deaths, Hold};
-use tracing::warn;
+use supervise::Hold;
 
 use super::stages::SharedStages;
+use crate::ends::{Ends, Listener};
 
 /// So many owners are remembered, and so many of them held.
 const OWNERS: usize = 1024;
@@ -22,19 +22,18 @@ const HELD: usize = 256;
 /// How long the end waits for ends of processes that have happened already.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// That a process has ended, and how.
-type Told = (Owner, Ending);
-
 /// Takes what lines say of stages.
 #[derive(Debug)]
 pub(super) struct Owners {
     pub(super) stages: SharedStages,
     /// Rings when a process has ended.
     bell: Arc<OwnedFd>,
-    dead: Receiver<Told>,
-    deaths: Option<Deaths>,
-    /// Where ends are told.
-    ends: Sender<Told>,
+    dead: Receiver<(ProcessId, Ending)>,
+    /// Who holds them.
+    ends: Ends,
+    /// Owners that had ended when they were to be held: the rest of what they said comes first.
+    gone: Vec<Owner>,
+    held: BTreeSet<ProcessId>,
     known: BTreeMap<i32, Owner>,
     machine: Machine,
     /// Owners whose end nobody will tell: they are looked for when a connection ends.
@@ -42,15 +41,18 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    pub(super) fn new(stages: SharedStages) -> io::Result<Self> {
-        let (ends, dead) = channel();
+    pub(super) fn new(stages: SharedStages, ends: Ends) -> io::Result<Self> {
+        let (told, dead) = channel();
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let bell = Arc::new(bell);
+        ends.listen(Listener::new(told, Arc::clone(&bell)));
         Ok(Self {
             stages,
-            bell: Arc::new(bell),
+            bell,
             dead,
-            deaths: None,
             ends,
+            gone: Vec::new(),
+            held: BTreeSet::new(),
             known: BTreeMap::new(),
             machine: machine(),
             unheld: BTreeSet::new(),
@@ -82,8 +84,16 @@ impl Owners {
     /// Ends the stages of the processes that have ended by now. Everything that they said must have been taken.
     pub(super) fn bury(&mut self) {
         _ = rustix::io::read(&*self.bell, &mut [0; 8]);
-        while let Ok((owner, ending)) = self.dead.try_recv() {
+        while let Ok((process, ending)) = self.dead.try_recv() {
+            self.held.remove(&process);
+            let owner = Owner {
+                pid: process.pid,
+                process: Some(process),
+            };
             self.end(owner, ending);
+        }
+        for owner in std::mem::take(&mut self.gone) {
+            self.end(owner, Ending::Unknown);
         }
     }
 
@@ -99,9 +109,7 @@ impl Owners {
 
     /// The watching ends: all that has happened by now has been told, and what is open ends with it.
     pub(super) fn close(&mut self) {
-        if let Some(deaths) = &self.deaths {
-            deaths.settle(PATIENCE);
-        }
+        self.ends.settle(PATIENCE);
         self.bury();
         let now = self.stages.moment();
         self.stages.with(|stages| stages.watching_ended(now));
@@ -132,52 +140,31 @@ impl Owners {
         self.known.insert(pid, owner);
         match process.map_or(Hold::Gone, |process| self.hold(process)) {
             Hold::Held => {}
-            // The rest of what it said comes first.
-            Hold::Gone => tell(&self.ends, &self.bell, owner, Ending::Unknown),
+            Hold::Gone => {
+                self.gone.push(owner);
+                _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
+            }
             Hold::Refused => _ = self.unheld.insert(owner),
         }
         owner
     }
 
     fn hold(&mut self, process: ProcessId) -> Hold {
-        if self.deaths.is_none() {
-            let (bell, dead) = (Arc::clone(&self.bell), self.ends.clone());
-            let machine = machine();
-            let started = Deaths::watch(HELD, move |death| {
-                let owner = Owner {
-                    pid: death.process.pid,
-                    process: Some(death.process),
-                };
-                tell(&dead, &bell, owner, ending(death, &machine));
-            });
-            self.deaths = started
-                .inspect_err(|error| warn!(%error, "Stages do not end with their processes."))
-                .ok();
+        if self.held.len() >= HELD {
+            return Hold::Refused;
         }
         let machine = &self.machine;
         let is_it = || machine.identify(process.pid).ok() == Some(process);
-        self.deaths
-            .as_ref()
-            .map_or(Hold::Refused, |deaths| deaths.hold(process, is_it))
+        let hold = self.ends.ask_for(process, is_it);
+        if hold == Hold::Held {
+            self.held.insert(process);
+        }
+        hold
     }
 
     fn identify(&self, pid: i32) -> Option<ProcessId> {
         self.machine.identify(pid).ok()
     }
-}
-
-/// Notes an end; the stages of `owner` end with it once all that was said before is taken.
-fn tell(dead: &Sender<Told>, bell: &OwnedFd, owner: Owner, ending: Ending) {
-    _ = dead.send((owner, ending));
-    _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
-}
-
-/// How a process ended: as a zombie it says so itself, later the kernel may.
-fn ending(death: &Death<'_>, machine: &Machine) -> Ending {
-    let remains = capture::remains(machine, death.process).map(|remains| remains.ending);
-    remains
-        .filter(|ending| *ending != Ending::Unknown)
-        .unwrap_or_else(|| death.ending())
 }
 
 /// Returns the machine as our own PID namespace sees it: who writes is told as a PID there, whatever `--proc-root` says.

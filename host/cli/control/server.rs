@@ -22,6 +22,8 @@ use super::owners::Owners;
 use super::place::{Socket, clean};
 use super::stages::SharedStages;
 use crate::collect::Request;
+use crate::ends::Ends;
+use crate::fault;
 
 /// So many connections at once; further ones are closed.
 const CLIENTS: usize = 256;
@@ -56,6 +58,7 @@ impl Server {
         board: Board,
         requests: UnboundedSender<Request>,
         stages: SharedStages,
+        ends: Ends,
     ) -> Option<Self> {
         let desk = |owners| Desk {
             board,
@@ -63,7 +66,7 @@ impl Server {
             requests,
             tally: Tally::default(),
         };
-        Owners::new(stages)
+        Owners::new(stages, ends)
             .and_then(|owners| Self::try_start(Arc::new(socket), desk(owners)))
             .inspect_err(|error| warn!("Nobody listens at the control socket: {error}."))
             .ok()
@@ -77,6 +80,7 @@ impl Server {
             .name("control".to_owned())
             .spawn(move || {
                 clean(&ours);
+                fault::provoke("control");
                 room.serve(&ours.listener);
             })?;
         Ok(Self {

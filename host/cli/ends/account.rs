@@ -10,21 +10,18 @@ use model::{
     Snapshot, Timestamp, Unseen,
 };
 
+use super::cgroups::Cgroups;
 use super::circumstances::circumstances;
 use super::last_seen::{self, LastSeen};
-use super::words::is_notable;
+use super::out_of_memory::Suspect;
+use super::written::Written;
 
-/// Obituaries that are kept for the words of the end: the first ones, which are the causes.
-const MOST_NOTABLE: usize = 512;
-/// Obituaries that wait to be written at most.
-const MOST_PENDING: usize = 4096;
-/// So many are written at a time, and so long the first of them waits for others.
-const ENOUGH: usize = 500;
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// So many of the dead are remembered, lest a look that began before their end takes them for new.
 const MOST_DEAD: usize = 1 << 16;
 /// So long after it was first seen a process may be moved to a cgroup of its own at any moment.
 const YOUTH: Duration = Duration::from_secs(5);
+/// Who is there for so long is no passer-by.
+const STAYS: Duration = Duration::from_secs(1);
 /// Of so many a second the cgroup is read again.
 const IN_TURN: usize = 32;
 /// Before all processes.
@@ -38,21 +35,20 @@ const MOST_HOLDERS: usize = 3;
 #[derive(Debug)]
 pub(super) struct Account {
     began: (Instant, Timestamp),
-    /// Each cgroup of the task, and how many of its kills are accounted for.
-    cgroups: BTreeMap<MemoryCgroup, Option<u64>>,
+    pub(super) cgroups: Cgroups,
     dead: BTreeSet<ProcessId>,
     /// As last seen.
     filesystem: Filesystem,
     living: BTreeMap<ProcessId, Living>,
     /// When processes were last looked for.
     looked: Option<Instant>,
-    next: u64,
-    notable: Vec<Obituary>,
-    pending: Vec<Obituary>,
     root: ProcessId,
+    root_order: Option<u64>,
+    pub(super) suspects: Vec<Suspect>,
     /// Whose cgroup was read last.
     turn: ProcessId,
     unseen: Unseen,
+    pub(super) written: Written,
 }
 
 #[derive(Debug, Default)]
@@ -83,17 +79,17 @@ impl Account {
     pub(super) fn new(root: ProcessId, began: Instant, now: Timestamp) -> Self {
         Self {
             began: (began, now),
-            cgroups: BTreeMap::new(),
+            cgroups: Cgroups::default(),
             dead: BTreeSet::new(),
             filesystem: Filesystem::default(),
             living: BTreeMap::from([(root, Living::default())]),
             looked: None,
-            next: 0,
-            notable: Vec::new(),
-            pending: Vec::new(),
             root,
+            root_order: None,
+            suspects: Vec::new(),
             turn: FIRST,
             unseen: Unseen::default(),
+            written: Written::default(),
         }
     }
 
@@ -103,7 +99,7 @@ impl Account {
         let mut new = Vec::new();
         for (process, last) in last_seen::of(snapshot) {
             if self.dead.contains(&process) {
-                self.complete(process, &last);
+                self.written.complete(process, &last);
             } else if let Some(living) = self.living.get_mut(&process) {
                 living.last.update(last);
             } else {
@@ -116,14 +112,6 @@ impl Account {
             }
         }
         new
-    }
-
-    /// Puts into the obituary of a process that ended while a snapshot was taken what that snapshot says of it.
-    fn complete(&mut self, process: ProcessId, last: &LastSeen) {
-        let written = self.pending.iter_mut().chain(&mut self.notable);
-        for obituary in written.filter(|obituary| obituary.process == process) {
-            put(obituary, last);
-        }
     }
 
     /// Notes processes that were found; returns those that were not known.
@@ -186,6 +174,43 @@ impl Account {
         new
     }
 
+    pub(super) fn is_living(&self, process: ProcessId) -> bool {
+        self.living.contains_key(&process)
+    }
+
+    /// Whether nothing was ever seen of `process`.
+    pub(super) fn is_new(&self, process: ProcessId) -> bool {
+        !self.is_living(process) && !self.dead.contains(&process)
+    }
+
+    /// Counts orphans that ended before anybody had looked at them.
+    pub(super) fn count_orphans(&mut self, count: u64) {
+        self.unseen.orphans += count;
+    }
+
+    /// Counts one of them, which is new to nobody from now on.
+    pub(super) fn count_orphan(&mut self, process: ProcessId) {
+        self.count_orphans(1);
+        self.bury(process);
+    }
+
+    fn bury(&mut self, process: ProcessId) {
+        if self.dead.len() >= MOST_DEAD {
+            self.dead.pop_first();
+        }
+        self.dead.insert(process);
+    }
+
+    /// Whether somebody who has been there for a while was never looked at as what it is now.
+    pub(super) fn is_anybody_strange(&self, now: Instant) -> bool {
+        let mut living = self.living.values();
+        living.any(|living| {
+            let since = living.since;
+            let is_old = since.is_some_and(|since| now.duration_since(since) >= STAYS);
+            is_old && !living.last.is_looked_at
+        })
+    }
+
     /// When processes were last looked for.
     pub(super) fn looked(&self) -> Option<Instant> {
         self.looked
@@ -215,9 +240,7 @@ impl Account {
 
     /// Notes which cgroup counts the memory of `process`.
     pub(super) fn is_in(&mut self, process: ProcessId, cgroup: MemoryCgroup) {
-        if !self.cgroups.contains_key(&cgroup) {
-            self.cgroups.insert(cgroup.clone(), cgroup.kills());
-        }
+        self.cgroups.note(&cgroup);
         if let Some(living) = self.living.get_mut(&process) {
             living.cgroup = Some(cgroup);
         }
@@ -241,28 +264,9 @@ impl Account {
         self.living.get(&process)?.cgroup.clone()
     }
 
-    /// Returns the cgroups that processes of the task were seen in.
-    pub(super) fn cgroups(&self) -> Vec<MemoryCgroup> {
-        self.cgroups.keys().cloned().collect()
-    }
-
-    /// Whether `cgroup`, which has counted `kills` by now, has one that no other process accounts for; it is then accounted for.
-    pub(super) fn is_killed_for_memory(&mut self, cgroup: &MemoryCgroup, kills: u64) -> bool {
-        match self.cgroups.get_mut(cgroup) {
-            Some(Some(known)) if *known < kills => {
-                *known += 1;
-                true
-            }
-            _ => false,
-        }
-    }
-
     /// Counts the kills of `cgroup` that no obituary accounts for.
     pub(super) fn count_unseen_kills(&mut self, cgroup: &MemoryCgroup, kills: u64) {
-        if let Some(Some(known)) = self.cgroups.get_mut(cgroup) {
-            self.unseen.out_of_memory += kills.saturating_sub(*known);
-            *known = kills.max(*known);
-        }
+        self.unseen.out_of_memory += self.cgroups.unaccounted(cgroup, kills);
     }
 
     /// Returns who in `cgroup` held the most memory when that was last read, largest first.
@@ -292,10 +296,7 @@ impl Account {
         if let Some(name) = &told.name {
             living.last.is_called(name);
         }
-        if self.dead.len() >= MOST_DEAD {
-            self.dead.pop_first();
-        }
-        self.dead.insert(told.process);
+        self.bury(told.process);
         let mut around = circumstances(told.ending, living.last.descriptors, &self.filesystem);
         around.splice(0..0, told.circumstance);
         let elapsed = told.at.saturating_duration_since(self.began.0);
@@ -309,7 +310,7 @@ impl Account {
             last_snapshot: None,
             memory: None,
             name: String::new(),
-            order: self.next,
+            order: 0,
             ppid: 0,
             process: told.process,
             rank: None,
@@ -317,59 +318,24 @@ impl Account {
             stack: None,
             stack_at: None,
         };
-        put(&mut obituary, &living.last);
-        self.next += 1;
-        let is_notable = is_notable(&obituary);
-        if is_notable && self.notable.len() < MOST_NOTABLE {
-            self.notable.push(obituary.clone());
+        living.last.put_into(&mut obituary);
+        let (order, is_kept) = self.written.add(obituary);
+        if told.process == self.root {
+            self.root_order = Some(order);
         }
-        if is_notable || self.pending.len() < MOST_PENDING {
-            self.pending.push(obituary);
-        } else {
-            self.unseen.dropped += 1;
-        }
-    }
-
-    /// The ends that words may be about, in their order: those of ranks, and those that were not an exit with 0.
-    pub(super) fn notable(&self) -> &[Obituary] {
-        &self.notable
+        self.unseen.dropped += u64::from(!is_kept);
     }
 
     pub(super) fn root(&self) -> ProcessId {
         self.root
     }
 
+    /// The place of the main process in the order of the ends, once it has ended.
+    pub(super) fn root_order(&self) -> Option<u64> {
+        self.root_order
+    }
+
     pub(super) fn unseen(&self) -> Unseen {
         self.unseen
-    }
-
-    /// Whether the obituaries that wait are to be written: there are many, they are old, or one is of more than a process that is done.
-    pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        let first = self.pending.first();
-        let is_old = first.is_some_and(|first| now.since(first.ended_at) >= LONGEST_WAIT);
-        is_old || self.pending.len() >= ENOUGH || self.pending.iter().any(is_notable)
-    }
-
-    /// Returns the obituaries that have come since the last time.
-    pub(super) fn take(&mut self) -> Vec<Obituary> {
-        std::mem::take(&mut self.pending)
-    }
-}
-
-/// Puts what was last seen of a process into its obituary, but nothing over what was read after its end.
-fn put(obituary: &mut Obituary, last: &LastSeen) {
-    obituary.cpu = obituary.cpu.filter(|cpu| cpu.is_final).or(last.cpu);
-    obituary.last_snapshot = last.snapshot.or(obituary.last_snapshot);
-    obituary.memory = last.memory.or(obituary.memory);
-    obituary.rank = last.rank.or(obituary.rank);
-    obituary.role = last.role.clone().or(obituary.role.take());
-    if let Some((at, stack)) = &last.stack {
-        (obituary.stack, obituary.stack_at) = (Some(stack.clone()), Some(*at));
-    }
-    if !last.name.is_empty() {
-        obituary.name.clone_from(&last.name);
-    }
-    if last.ppid != 0 {
-        obituary.ppid = last.ppid;
     }
 }

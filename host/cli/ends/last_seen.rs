@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use model::{
-    LastCpu, LastMemory, Process, ProcessId, Snapshot, SnapshotId, Target, Timestamp, Trace, Value,
+    LastCpu, LastMemory, Obituary, Process, ProcessId, Snapshot, SnapshotId, Target, Timestamp,
+    Trace, Value,
 };
 
 use crate::page::base_name;
@@ -20,6 +21,8 @@ pub(super) struct LastSeen {
     pub(super) cpu: Option<LastCpu>,
     /// Open descriptors, and how many there may be.
     pub(super) descriptors: Option<(u64, u64)>,
+    /// Whether a snapshot has shown it as what it is now, a Python program with its stack.
+    pub(super) is_looked_at: bool,
     pub(super) memory: Option<LastMemory>,
     pub(super) name: String,
     pub(super) ppid: i32,
@@ -40,7 +43,9 @@ impl LastSeen {
         self.rank = self.rank.or(older.rank);
         self.role = self.role.take().or(older.role);
         self.stack = self.stack.take().or(older.stack);
-        if self.name.is_empty() {
+        let is_same = self.comm.is_empty() || self.comm == older.comm;
+        // Its command could not be read this time; the script is still the same one.
+        if is_same && (self.name.is_empty() || self.name == self.comm) {
             (self.name, self.comm) = (older.name, older.comm);
         }
     }
@@ -48,8 +53,28 @@ impl LastSeen {
     /// Notes its `comm` now. Another one means that it has become another program, or calls itself so.
     pub(super) fn is_called(&mut self, comm: &str) {
         if self.comm != comm {
+            self.is_looked_at = false;
             comm.clone_into(&mut self.comm);
             comm.clone_into(&mut self.name);
+        }
+    }
+
+    /// Puts it into an obituary, but nothing over what was read after the end.
+    pub(super) fn put_into(&self, obituary: &mut Obituary) {
+        obituary.cpu = obituary.cpu.filter(|cpu| cpu.is_final).or(self.cpu);
+        obituary.last_snapshot = self.snapshot.or(obituary.last_snapshot);
+        obituary.memory = self.memory.or(obituary.memory);
+        obituary.rank = self.rank.or(obituary.rank);
+        obituary.role = self.role.clone().or(obituary.role.take());
+        if let Some((at, stack)) = &self.stack {
+            (obituary.stack, obituary.stack_at) = (Some(stack.clone()), Some(*at));
+        }
+        // A look that began before the end may have found a zombie, which has no command any more.
+        if obituary.name.is_empty() || (!self.name.is_empty() && self.name != self.comm) {
+            obituary.name.clone_from(&self.name);
+        }
+        if self.ppid != 0 {
+            obituary.ppid = self.ppid;
         }
     }
 }
@@ -82,6 +107,9 @@ fn last_seen(snapshot: &Snapshot, process: &Process) -> LastSeen {
     let proc = &process.proc;
     let is_zombie = matches!(process.state, 'Z' | 'X');
     let ticks = proc.utime_ticks.zip(proc.stime_ticks);
+    let stack = main_stack(process, at);
+    // Where no stacks are read at all none is missing.
+    let lacks_stack = process.python_candidate && process.pyspy.is_some() && stack.is_none();
     LastSeen {
         alive_at: (!is_zombie).then_some(at),
         comm: comm(process),
@@ -94,6 +122,7 @@ fn last_seen(snapshot: &Snapshot, process: &Process) -> LastSeen {
         descriptors: file_limit(&proc.limits)
             .filter(|_| !is_zombie)
             .map(|limit| (proc.file_descriptors.len() as u64, limit)),
+        is_looked_at: !lacks_stack,
         memory: process.memory.as_ref().map(|memory| LastMemory {
             at,
             peak_rss_bytes: memory.peak_rss_bytes,
@@ -104,7 +133,7 @@ fn last_seen(snapshot: &Snapshot, process: &Process) -> LastSeen {
         rank: None,
         role: None,
         snapshot: Some(snapshot.capture.id),
-        stack: main_stack(process, at),
+        stack,
     }
 }
 
@@ -168,6 +197,23 @@ fn whole(number: f64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_script_keeps_its_name_while_its_command_cannot_be_read() {
+        let named = |name: &str, comm: &str| LastSeen {
+            name: name.to_owned(),
+            comm: comm.to_owned(),
+            ..LastSeen::default()
+        };
+        let mut seen = named("train.py", "python3");
+        seen.update(named("python3", "python3"));
+        assert_eq!(seen.name, "train.py");
+        seen.update(LastSeen::default());
+        assert_eq!(seen.name, "train.py");
+        // It has become another program.
+        seen.update(named("sleep", "sleep"));
+        assert_eq!(seen.name, "sleep");
+    }
 
     #[test]
     fn ranks_are_whole_numbers() {

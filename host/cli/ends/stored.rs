@@ -1,10 +1,10 @@
 //! The obituaries of a node, read back.
 
-use model::{Ending, Obituary, ObituarySegment, Unseen};
+use model::{Ending, Obituary, ObituarySegment, ProcessId, Unseen};
 use monitor::Report;
 use store::{Place, RecordKind, Store, StoreError};
 
-use super::words::{is_notable, known_end, words};
+use super::words::{MainEnd, is_notable, known_end, words};
 use crate::page::count;
 
 /// So many that are notable are kept; the first ones are the causes.
@@ -21,16 +21,25 @@ pub(crate) struct StoredEnds {
     pub(crate) unseen: Unseen,
     /// How many others exited with 0.
     pub(crate) well: u64,
+    /// The place of the main process in the order of the ends.
+    root_order: Option<u64>,
 }
 
 impl StoredEnds {
-    /// Reads the segments one after the other, so that many take no more memory than a few.
-    pub(crate) async fn read(store: &Store, place: &Place) -> Result<Self, StoreError> {
+    /// Reads what the segments say of the task whose main process is `root`, one after the other, so that many take no more memory than a few.
+    pub(crate) async fn read(
+        store: &Store,
+        place: &Place,
+        root: ProcessId,
+    ) -> Result<Self, StoreError> {
         let mut ends = Self::default();
         for key in store.records(place, RecordKind::Obituaries, None).await? {
             let segment: ObituarySegment = store.record(&key).await?;
             ends.unseen = segment.unseen;
             for obituary in segment.obituaries {
+                if obituary.process == root {
+                    ends.root_order = Some(obituary.order);
+                }
                 if !is_notable(&obituary) {
                     ends.well += 1;
                 } else if ends.notable.len() < MOST_KEPT {
@@ -50,20 +59,35 @@ impl StoredEnds {
         if report.running {
             return Vec::new();
         }
-        let main = known_end(Ending::Unknown, &self.notable, report.root);
-        let lines = words(&self.notable, report.root, main, self.unseen);
-        let all = self.well + self.left_out + self.notable.len() as u64;
-        if !lines.is_empty() || all == 0 {
-            return lines;
+        let main = MainEnd {
+            process: report.root,
+            ending: known_end(Ending::Unknown, &self.notable, report.root),
+            order: self.root_order,
+            at: report.ended_at,
+        };
+        let mut lines = words(&self.notable, main, self.unseen);
+        if lines.is_empty() {
+            lines.extend(self.in_all());
         }
+        if self.unseen.orphans > 0 {
+            let orphans = count(self.unseen.orphans, "orphan", "orphans");
+            lines.push(format!("{orphans} more ended before anybody had looked"));
+        }
+        lines
+    }
+
+    /// Returns how many were seen to end, where there was one.
+    fn in_all(&self) -> Option<String> {
+        let all = self.well + self.left_out + self.notable.len() as u64;
         let failed = self.notable.iter();
         let failed =
             failed.filter(|one| one.ending != Ending::Exited(0)).count() as u64 + self.left_out;
         let processes = count(all, "process was", "processes were");
-        vec![if failed == 0 {
-            format!("{processes} seen to end, each with 0")
+        let how = if failed == 0 {
+            "each with 0".to_owned()
         } else {
-            format!("{processes} seen to end, {failed} of them not with 0")
-        }]
+            format!("{failed} of them not with 0")
+        };
+        (all > 0).then(|| format!("{processes} seen to end, {how}"))
     }
 }

@@ -5,10 +5,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use capture::MemoryCgroup;
+use model::Trigger;
 use tracing::warn;
 
 use super::pressure::{Forecast, is_worth_watching};
 use super::{Ends, Shared};
+use crate::fault;
 
 /// How often memory is looked at.
 const TICK: Duration = Duration::from_millis(250);
@@ -16,11 +18,13 @@ const TICK: Duration = Duration::from_millis(250);
 /// processes.
 const DISCOVERY: Duration = Duration::from_millis(1500);
 const BEGINNING: Duration = Duration::from_secs(3);
+/// So long after the start there is another look, where somebody has come since that stays: who dies early is to have a stack too.
+const FIRST_LOOKS: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(15)];
 /// So many cgroups of a task are watched for memory.
 const MOST_CGROUPS: usize = 8;
 
 /// Starts the thread. It ends with the last [`Ends`]; trouble is a warning.
-pub(super) fn start(ends: &Ends, ask: impl Fn() + Send + 'static) {
+pub(super) fn start(ends: &Ends, ask: impl Fn(Trigger) + Send + 'static) {
     let shared = std::sync::Arc::downgrade(&ends.0);
     let started = thread::Builder::new()
         .name("ends".to_owned())
@@ -30,15 +34,17 @@ pub(super) fn start(ends: &Ends, ask: impl Fn() + Send + 'static) {
     }
 }
 
-fn run(shared: &Weak<Shared>, ask: &impl Fn()) {
+fn run(shared: &Weak<Shared>, ask: &impl Fn(Trigger)) {
     let begun = Instant::now();
     let mut forecast = Forecast::default();
+    let mut first_looks = FIRST_LOOKS.as_slice();
     let mut ticks = 0_u64;
     while let Some(shared) = shared.upgrade() {
         let ends = Ends(shared);
         if ends.is_closed() {
             return;
         }
+        fault::provoke("ends");
         let now = Instant::now();
         let looked = ends.lock().looked();
         let is_due = looked.is_none_or(|last| now.duration_since(last) >= DISCOVERY);
@@ -53,7 +59,10 @@ fn run(shared: &Weak<Shared>, ask: &impl Fn()) {
         let with_machine = is_whole_second;
         ticks += 1;
         if ends.foresees(&mut forecast, now, with_machine) {
-            ask();
+            ask(Trigger::Pressure);
+        }
+        if ends.is_time_to_look(now.duration_since(begun), &mut first_looks) {
+            ask(Trigger::Start);
         }
         ends.write_some();
         drop(ends);
@@ -72,6 +81,15 @@ impl Ends {
         }
     }
 
+    /// Whether one of the first looks is due and worth it; then it is no longer among `looks`.
+    fn is_time_to_look(&self, since_start: Duration, looks: &mut &[Duration]) -> bool {
+        let Some((_, later)) = looks.split_first().filter(|(due, _)| since_start >= **due) else {
+            return false;
+        };
+        *looks = later;
+        self.lock().is_anybody_strange(Instant::now())
+    }
+
     fn discover(&self) {
         // An error says that nothing is left, or that /proc is not there, which snapshots tell.
         let targets = capture::discover(&self.0.machine, &mut self.scope());
@@ -84,7 +102,7 @@ impl Ends {
 
     /// Whether memory of a cgroup of the task, or of the machine, is about to run out.
     fn foresees(&self, forecast: &mut Forecast, now: Instant, with_machine: bool) -> bool {
-        let cgroups = self.lock().cgroups();
+        let cgroups = self.lock().cgroups.all();
         let mut rooms = Vec::new();
         for cgroup in cgroups.iter().take(MOST_CGROUPS) {
             if let Some(room) = cgroup.tightest() {

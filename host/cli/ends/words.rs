@@ -9,16 +9,28 @@ const ORDINARY: [i32; 4] = [1, 2, 13, 15];
 /// So many groups of those that followed are told.
 const MOST_GROUPS: usize = 4;
 
-/// Returns the lines: none where everything went well. `notable` is in the order of the ends, `root` the main process, which ended as
-/// `main`.
-pub(crate) fn words(
-    notable: &[Obituary],
-    root: ProcessId,
-    main: Ending,
-    unseen: Unseen,
-) -> Vec<String> {
+/// The main process of a task and its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MainEnd {
+    pub(crate) process: ProcessId,
+    pub(crate) ending: Ending,
+    /// Its place in the order of the ends, where it was told.
+    pub(crate) order: Option<u64>,
+    /// When the task was over; none where that is only now.
+    pub(crate) at: Option<Timestamp>,
+}
+
+/// Returns the lines: none where everything went well. `notable` is in the order of the ends.
+pub(crate) fn words(notable: &[Obituary], main: MainEnd, unseen: Unseen) -> Vec<String> {
+    let root = main.process;
     let mut lines = Vec::new();
-    if let Some(first) = first(notable, root, main) {
+    // Who ends after the task was not why.
+    let is_before = |one: &&Obituary| {
+        main.at.is_none_or(|at| one.ended_at <= at)
+            || main.order.is_some_and(|order| one.order <= order)
+    };
+    let before_it: Vec<&Obituary> = notable.iter().filter(is_before).collect();
+    if let Some(first) = first(&before_it, root, main.ending) {
         let rest: Vec<&Obituary> = notable
             .iter()
             .filter(|other| other.order > first.order && other.process != root)
@@ -60,22 +72,21 @@ pub(crate) fn known_end(told: Ending, notable: &[Obituary], root: ProcessId) -> 
 }
 
 /// Returns the end that the others may follow from; none where there is nothing to say.
-fn first(notable: &[Obituary], root: ProcessId, main: Ending) -> Option<&Obituary> {
+fn first<'a>(notable: &[&'a Obituary], root: ProcessId, main: Ending) -> Option<&'a Obituary> {
     let is_well = main == Ending::Exited(0);
-    let crash = |one: &&Obituary| is_crash(one);
+    let mut ends = notable.iter().copied();
     if is_well || is_told_to_end(main) {
-        return notable.iter().find(crash);
+        return ends.find(|one| is_crash(one));
     }
     let is_failure = |one: &&Obituary| {
         let failed = !matches!(one.ending, Ending::Exited(0) | Ending::Unknown);
         // Of the many small commands of a script, some fail and are meant to.
         failed && (is_rank(one) || (one.last_snapshot.is_some() && one.process != root))
     };
-    let first = notable
-        .iter()
-        .find(|one| is_crash(one) || (is_failure(one) && is_rank(one)));
-    let first = first.or_else(|| notable.iter().find(is_failure));
-    let main = notable.iter().find(|one| one.process == root);
+    let first = ends.find(|one| is_crash(one) || (is_failure(one) && is_rank(one)));
+    let first = first.or_else(|| notable.iter().copied().find(is_failure));
+    let mut ends = notable.iter().copied();
+    let main = ends.find(|one| one.process == root);
     first.or(main.filter(|main| !main.circumstances.is_empty()))
 }
 
@@ -352,7 +363,14 @@ mod tests {
     }
 
     fn said(notable: &[Obituary], main: Ending) -> Vec<String> {
-        words(notable, id(1), main, Unseen::default())
+        let root = notable.iter().find(|one| one.process == id(1));
+        let main = MainEnd {
+            process: id(1),
+            ending: main,
+            order: root.map(|root| root.order),
+            at: root.map(|root| root.ended_at),
+        };
+        words(notable, main, Unseen::default())
     }
 
     #[test]
@@ -397,6 +415,14 @@ mod tests {
         let worker = [ended(7, None, 0x8b, 5)];
         let lines = said(&worker, Ending::Exited(0));
         assert_eq!(lines, ["train.py (pid 7) died: SIGSEGV (core dumped)"]);
+    }
+
+    #[test]
+    fn who_is_ended_after_the_main_process_is_no_cause() {
+        let mut late = ended(7, None, 9, 9);
+        late.ended_at = Timestamp::parse("2026-11-30T00:00:01Z").unwrap();
+        let all = [ended(1, None, 0, 5), late];
+        assert!(said(&all, Ending::Exited(0)).is_empty());
     }
 
     #[test]

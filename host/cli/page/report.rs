@@ -1,21 +1,21 @@
 //! A report as a page for a terminal.
 
 mod peaks;
+mod stages;
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use model::Gap;
-use monitor::{Point, Report, Stage, Statistics};
+use monitor::{Point, Report};
 
-use super::table::{self, align};
-use super::text::cut;
+use super::table;
 use super::{bold, code_words, count, red, safe, yellow};
 use crate::ui::Ui;
 use peaks::{peaks, value};
+use stages::stages;
 
-/// Stages and gaps that are shown.
-const MOST_STAGES: usize = 40;
+/// Gaps that are shown.
 const MOST_GAPS: usize = 8;
 /// A gap in the samples is worth a word when it is so many intervals long.
 const LONG_GAP: f64 = 3.0;
@@ -166,77 +166,13 @@ fn used(report: &Report) -> String {
     )
 }
 
-fn stages(report: &Report, ui: Ui) -> String {
-    if report.stages.is_empty() {
-        return String::new();
-    }
-    let head = [
-        "STAGE",
-        "TOOK",
-        "CPU",
-        "PEAK RSS",
-        "PROCESSES",
-        "SAMPLES",
-        "",
-    ]
-    .map(str::to_owned);
-    let mut rows = vec![head];
-    let shown = report.stages.len().saturating_sub(MOST_STAGES);
-    for stage in &report.stages[shown..] {
-        rows.push(stage_row(stage, &report.stages, ui));
-    }
-    let mut page = format!("\n{}", align(&rows));
-    if shown > 0 {
-        _ = writeln!(
-            page,
-            "{} before these; --json has all",
-            count(shown, "stage", "stages")
-        );
-    }
-    page
-}
-
-fn stage_row(stage: &Stage, stages: &[Stage], ui: Ui) -> [String; 7] {
-    let mut depth = 0;
-    let mut parent = stage.parent_id;
-    while let Some(id) = parent.filter(|_| depth < 20) {
-        depth += 1;
-        parent = stages
-            .iter()
-            .find(|it| it.id == id)
-            .and_then(|it| it.parent_id);
-    }
-    let Statistics {
-        peak_process_count,
-        peak_tree_rss_bytes,
-        samples,
-        used,
-        ..
-    } = &stage.statistics;
-    let dash = || "-".to_owned();
-    let end = match (&stage.error, stage.ended_at) {
-        (Some(error), _) => red(&safe(error), ui.color),
-        (None, None) => "open".to_owned(),
-        (None, Some(_)) => String::new(),
-    };
-    [
-        format!("{}{}", "  ".repeat(depth), cut(&safe(&stage.name), 40)),
-        span(stage.wall_seconds),
-        used.map_or_else(dash, |used| span(used.cpu_seconds)),
-        peak_tree_rss_bytes.map_or_else(dash, table::bytes),
-        peak_process_count.map_or_else(dash, |it| it.to_string()),
-        samples.to_string(),
-        end,
-    ]
-}
-
 /// How much of it can be believed, and what it is not.
 fn notes(report: &Report, ui: Ui) -> String {
     let statistics = &report.statistics;
     let mut page = format!(
         "\n{}, one every {}, {:.1} ms each on average",
         count(statistics.samples, "sample", "samples"),
-        span(report.sample_interval),
+        brief(report.sample_interval),
         report.sampling_seconds * 1e3 / whole(report.sampling_attempts.max(1))
     );
     if report.wall_seconds > 0.0 {
@@ -294,6 +230,31 @@ fn doubts(report: &Report) -> Vec<String> {
             doubts.push(format!("{words} failed {times}, last: {}", safe(error)));
         }
     }
+    let trouble = &report.stage_trouble;
+    for (number, words) in [
+        (
+            trouble.skipped,
+            "not told: the collector did not read in time",
+        ),
+        (trouble.too_many, "not kept: too many were open"),
+        (
+            trouble.begun_twice,
+            "not kept: another with the same id was open",
+        ),
+    ] {
+        if number > 0 {
+            doubts.push(format!(
+                "{} {words}",
+                count(number, "stage was", "stages were")
+            ));
+        }
+    }
+    if trouble.unmatched_ends > 0 {
+        doubts.push(format!(
+            "{} of a stage whose beginning is not known",
+            count(trouble.unmatched_ends, "end was told", "ends were told")
+        ));
+    }
     doubts
 }
 
@@ -310,6 +271,15 @@ fn gap_words(gap: &Gap) -> String {
 
 fn span(seconds: f64) -> String {
     table::duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+}
+
+/// The same, of what may be much shorter than a second.
+fn brief(seconds: f64) -> String {
+    match seconds {
+        0.1.. => span(seconds),
+        0.001.. => format!("{:.0} ms", seconds * 1e3),
+        _ => format!("{:.0} µs", seconds * 1e6),
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "an average is shown to a tenth")]

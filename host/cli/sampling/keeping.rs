@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::{Sample, Timestamp};
 use monitor::Segment;
-use store::{Fate, RecordKind, Records};
+use store::{RecordKind, Records};
 use tokio::time::Instant;
 
 use super::Watch;
@@ -22,6 +22,25 @@ pub(super) struct Keeping {
     pending: Vec<Sample>,
     records: Option<Records>,
     rows: usize,
+    sequence: Sequence,
+}
+
+/// The times that segments are named by. Readers take names in their order, so none is before an earlier one, even where the clock of the
+/// node is set back: then the time that has passed since counts.
+#[derive(Default)]
+struct Sequence(Option<(Timestamp, f64)>);
+
+impl Sequence {
+    /// Returns the time for what began `at`, `elapsed_seconds` after the start of the collector.
+    fn next(&mut self, at: Timestamp, elapsed_seconds: f64) -> Timestamp {
+        let earliest = self.0.map(|(named, then)| {
+            let passed = Duration::try_from_secs_f64(elapsed_seconds - then);
+            named.after(passed.unwrap_or_default())
+        });
+        let name = earliest.map_or(at, |earliest| at.max(earliest));
+        self.0 = Some((name, elapsed_seconds));
+        name
+    }
 }
 
 impl Keeping {
@@ -74,9 +93,10 @@ impl Keeping {
         let Some(segment) = Segment::of(&samples, task, ticks) else {
             return;
         };
-        let (first, last) = (samples[0].at, samples[samples.len() - 1].at);
-        let fate = records.keep(RecordKind::Samples, first, &segment);
-        watch.monitor().kept(outcome(fate, "samples"), last);
+        let first = &samples[0];
+        let at = self.sequence.next(first.at, first.elapsed_seconds);
+        // Whether it is lost, on its way too, the next report says.
+        _ = records.keep(RecordKind::Samples, at, &segment);
     }
 
     /// Writes the report; returns whether there was somewhere to write it to.
@@ -84,19 +104,33 @@ impl Keeping {
         let Some(records) = &self.records else {
             return false;
         };
-        let elapsed = watch.elapsed().as_secs_f64();
-        let document = watch.monitor().report(now, elapsed).document();
-        let fate = records.keep_report(&document);
-        watch.monitor().kept(outcome(fate, "the report"), now);
+        let (lost, error) = records.lost();
+        let report = {
+            let mut monitor = watch.monitor();
+            monitor.lost(lost, error, now);
+            monitor.report(now, watch.elapsed().as_secs_f64())
+        };
+        // The monitor is free meanwhile: stages begin and end in it.
+        _ = records.keep_report(&report.document());
         true
     }
 }
 
-fn outcome(fate: Fate, what: &str) -> Result<(), String> {
-    match fate {
-        Fate::Lost => Err(format!(
-            "{what} could not be kept: the queue of the store is full"
-        )),
-        _ => Ok(()),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_named_in_their_order_whatever_the_clock_does() {
+        let at = |seconds: i64| Timestamp::from_microseconds(seconds * 1_000_000).unwrap();
+        let mut sequence = Sequence::default();
+        let mut name = |seconds, elapsed: f64| sequence.next(at(seconds), elapsed);
+        assert_eq!(name(1000, 0.0), at(1000));
+        assert_eq!(name(1300, 300.0), at(1300));
+        // An hour back: what has passed counts, not the clock.
+        assert_eq!(name(-2000, 600.0), at(1600));
+        assert_eq!(name(-1700, 900.0), at(1900));
+        // And forward again: as the clock says.
+        assert_eq!(name(5000, 1200.0), at(5000));
     }
 }

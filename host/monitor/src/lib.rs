@@ -21,7 +21,7 @@ pub use document::DocumentError;
 pub use monitor::{About, Monitor};
 pub use peaks::{Holder, Peak};
 pub use reading::{Reading, Usage};
-pub use report::{REPORT_VERSION, Report, Trouble};
+pub use report::{Ended, REPORT_VERSION, Report, Trouble};
 pub use segment::{SEGMENT_VERSION, Segment};
 pub use stages::{
     Begin, End, EndedBy, MOST_ENDED, MOST_OPEN, Moment, NO_STAGE, Owner, ParentId, ParseStageError,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use model::{Gap, ProcessId, Sample, Task, Timestamp};
 
 use crate::peaks::{self, Peaks};
-use crate::report::{REPORT_VERSION, Report, Trouble};
+use crate::report::{Ended, REPORT_VERSION, Report, Trouble};
 use crate::{Reading, Stages, Statistics};
 
 /// What is known of a run before its first sample.
@@ -38,6 +38,8 @@ pub struct About {
 pub struct Monitor {
     /// What is known of the run; the task's attempt may be found out late.
     pub about: About,
+    /// How processes have ended.
+    pub ended: Ended,
     /// The stages of the task.
     pub stages: Stages,
     attempts: u64,
@@ -64,6 +66,7 @@ impl Monitor {
     pub fn new(about: About) -> Self {
         Self {
             about,
+            ended: Ended::default(),
             stages: Stages::default(),
             attempts: 0,
             before: None,
@@ -119,14 +122,16 @@ impl Monitor {
     pub fn failed(&mut self, error: String, at: Timestamp) {
         self.attempts += 1;
         self.sampling_error = Some(error.clone());
-        self.sampling.note(error, at);
+        self.sampling.note(1, error, at);
     }
 
-    /// Notes whether what belongs to the report could be kept.
-    pub fn kept(&mut self, result: Result<(), String>, at: Timestamp) {
-        self.output_error = result.as_ref().err().cloned();
-        if let Err(error) = result {
-            self.output.note(error, at);
+    /// Notes how many reports and segments are `lost` by now, of the whole run, and why the newest of them is. Where none is since
+    /// this was last noted, all is well again.
+    pub fn lost(&mut self, lost: u64, error: Option<String>, at: Timestamp) {
+        let more = lost.saturating_sub(self.output.count);
+        self.output_error = error.filter(|_| more > 0);
+        if let Some(error) = self.output_error.clone() {
+            self.output.note(more, error, at);
         }
     }
 
@@ -162,6 +167,7 @@ impl Monitor {
         Report {
             collector_version: about.collector_version.clone(),
             detailed_memory: about.detailed_memory,
+            ended_well: self.ended.well,
             ended_at: self.end.as_ref().map(|(at, _)| *at),
             error: self.end.as_ref().and_then(|(_, error)| error.clone()),
             gaps: self.gaps.clone(),
@@ -170,6 +176,8 @@ impl Monitor {
             max_sample_gap_seconds: self.longest_gap,
             max_sampling_seconds: self.longest,
             missed_samples: self.missed,
+            obituaries: self.ended.obituaries.clone(),
+            obituaries_left_out: self.ended.left_out,
             output_error: self.output_error.clone(),
             output_errors: self.output.clone(),
             peak_rss_elapsed_seconds: peak.map(|peak| peak.elapsed_seconds),
@@ -194,6 +202,7 @@ impl Monitor {
             started_at: about.started_at,
             statistics: self.statistics.clone(),
             task: about.task.clone(),
+            unseen: self.ended.unseen,
             updated_at: now,
             wall_seconds: elapsed_seconds,
         }

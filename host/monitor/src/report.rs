@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{Gap, ProcessId, Task, Timestamp};
+use model::{Gap, Obituary, ProcessId, Task, Timestamp, Unseen};
 use serde::{Deserialize, Serialize};
 
 use crate::{Peak, Reading, Stage, StageTotal, StageTrouble, Statistics};
@@ -18,6 +18,9 @@ pub struct Report {
     /// Whether USS and PSS are read, within their budget.
     #[serde(default)]
     pub detailed_memory: bool,
+    /// How many processes that are none of a rank exited with 0.
+    #[serde(default)]
+    pub ended_well: u64,
     /// When the task ended or the watching did; null while it goes on.
     #[serde(default)]
     pub ended_at: Option<Timestamp>,
@@ -42,10 +45,16 @@ pub struct Report {
     /// Samples that were due and not taken: an earlier one was still at work, or sampling was over its budget.
     #[serde(default)]
     pub missed_samples: u64,
-    /// Why what belongs to the report could not be kept last time; null once it could again.
+    /// The first of the others that have ended, in the order of their ends; all of them are under `obituaries/`.
+    #[serde(default)]
+    pub obituaries: Vec<Obituary>,
+    /// How many more of these there are.
+    #[serde(default)]
+    pub obituaries_left_out: u64,
+    /// Why a report or a segment of samples was lost since the report before this one; null where none was.
     #[serde(default)]
     pub output_error: Option<String>,
-    /// How often something could not be kept.
+    /// How many reports and segments were lost, known by the time of this report.
     #[serde(default)]
     pub output_errors: Trouble,
     /// When the RSS of the tree was highest, seconds from the start.
@@ -104,10 +113,26 @@ pub struct Report {
     pub statistics: Statistics,
     /// The task, its attempt and its node.
     pub task: Task,
+    /// Ends that left no obituary.
+    #[serde(default)]
+    pub unseen: Unseen,
     /// When this was written.
     pub updated_at: Timestamp,
     /// How long the task has been watched, seconds.
     pub wall_seconds: f64,
+}
+
+/// How processes of the task have ended up to now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ended {
+    /// Those of ranks and those that did not exit with 0, in the order of the ends; the first of them.
+    pub obituaries: Vec<Obituary>,
+    /// How many more of these there are.
+    pub left_out: u64,
+    /// What has no obituary.
+    pub unseen: Unseen,
+    /// How many others exited with 0.
+    pub well: u64,
 }
 
 /// Errors that heal: how many there were, and the last one.
@@ -124,9 +149,9 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// Notes one more.
-    pub fn note(&mut self, error: String, at: Timestamp) {
-        self.count += 1;
+    /// Notes so many more.
+    pub fn note(&mut self, more: u64, error: String, at: Timestamp) {
+        self.count += more;
         self.last_at = Some(at);
         self.last_error = Some(error);
     }

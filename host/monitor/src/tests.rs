@@ -95,12 +95,12 @@ fn errors_heal_and_are_counted() {
     let mut monitor = monitor();
     let at = monitor.about.started_at;
     monitor.failed("no room".to_owned(), at);
-    monitor.kept(Err("disk full".to_owned()), at);
+    monitor.lost(3, Some("disk full".to_owned()), at);
     let report = monitor.report(at, 0.0);
     assert_eq!(report.sampling_error.as_deref(), Some("no room"));
     assert_eq!(report.output_error.as_deref(), Some("disk full"));
     monitor.sample(sample(1.0, &[(1, 1)]), 4);
-    monitor.kept(Ok(()), at);
+    monitor.lost(3, Some("disk full".to_owned()), at);
     let report = monitor.report(at, 1.0);
     assert_eq!(
         (&report.sampling_error, &report.output_error),
@@ -108,7 +108,7 @@ fn errors_heal_and_are_counted() {
     );
     assert_eq!(
         (report.sampling_errors.count, report.output_errors.count),
-        (1, 1)
+        (1, 3)
     );
     assert_eq!((report.sampling_attempts, report.missed_samples), (2, 4));
     assert_eq!(report.statistics.samples, 1);

@@ -29,7 +29,7 @@ pub struct Offset {
 }
 
 /// One end of a connection in one snapshot.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct End {
     /// It was looked at between these two, by the clock of its node.
     begun: i64,
@@ -42,28 +42,28 @@ struct End {
     sent_most: u64,
 }
 
-type Connections = BTreeMap<(SocketAddr, SocketAddr), Vec<End>>;
+/// The own address of a socket and the other side's.
+pub(crate) type Addresses = (SocketAddr, SocketAddr);
+
+/// What one node has seen of its connections in some of its snapshots.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sightings(BTreeMap<Addresses, Connection>);
+
+#[derive(Clone, Debug)]
+struct Connection {
+    /// Each time it was looked at.
+    ends: Vec<End>,
+    /// Whether the addresses had several sockets.
+    is_reused: bool,
+    /// The link text of its descriptor.
+    socket: String,
+}
 
 /// Returns how far the clock of the node of `theirs` is ahead of that of `ours`, by the connections that both show.
 /// Snapshots of each node may be in any order. Evidence that contradicts itself, as when a clock was set meanwhile, tells
 /// nothing.
 pub fn offset(ours: &[Snapshot], theirs: &[Snapshot]) -> Offset {
-    let (ours, theirs) = (connections(ours), connections(theirs));
-    let mut offset = Offset::default();
-    for ((local, remote), ends) in &ours {
-        let Some(others) = theirs.get(&(*remote, *local)) else {
-            continue;
-        };
-        for our in ends {
-            for their in others {
-                offset.narrow(our, their);
-            }
-        }
-    }
-    match (offset.least, offset.most) {
-        (Some(least), Some(most)) if least > most => Offset::default(),
-        _ => offset,
-    }
+    Sightings::of(ours).offset(&Sightings::of(theirs))
 }
 
 impl Offset {
@@ -106,36 +106,73 @@ impl Offset {
     }
 }
 
-/// Returns the ends of all connections that tell something, by their own address and the other side's.
-fn connections(snapshots: &[Snapshot]) -> Connections {
-    let mut found: BTreeMap<_, (&str, Vec<End>)> = BTreeMap::new();
-    let mut reused = Vec::new();
-    for snapshot in snapshots {
-        for endpoint in &snapshot.ipc.endpoints {
-            let Some((addresses, end)) =
-                endpoint.tcp.as_ref().and_then(|facts| end(snapshot, facts))
-            else {
-                continue;
-            };
-            let (socket, ends) = found
-                .entry(addresses)
-                .or_insert((&endpoint.target, Vec::new()));
-            if *socket != endpoint.target {
-                reused.push(addresses);
+impl Sightings {
+    fn of(snapshots: &[Snapshot]) -> Self {
+        let mut sightings = Self::default();
+        for snapshot in snapshots {
+            let capture = &snapshot.capture;
+            let span = (capture.started_at, capture.completed_at);
+            for endpoint in &snapshot.ipc.endpoints {
+                if let Some(facts) = &endpoint.tcp {
+                    sightings.add(span, &endpoint.target, facts);
+                }
             }
-            ends.push(end);
+        }
+        sightings
+    }
+
+    /// Adds what a snapshot says of the socket whose descriptor's link text is `socket`; `span` is when it was taken.
+    pub(crate) fn add(&mut self, span: (Timestamp, Timestamp), socket: &str, facts: &TcpFacts) {
+        let Some((addresses, end)) = end(span, facts) else {
+            return;
+        };
+        let connection = self.0.entry(addresses).or_insert_with(|| Connection {
+            ends: Vec::new(),
+            is_reused: false,
+            socket: socket.to_owned(),
+        });
+        connection.is_reused |= connection.socket != socket;
+        connection.ends.push(end);
+    }
+
+    /// Returns the addresses of the connections that tell something.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = Addresses> {
+        let told = self
+            .0
+            .iter()
+            .filter(|(_, connection)| !connection.is_reused);
+        told.map(|(addresses, _)| *addresses)
+    }
+
+    /// Returns how far the clock of the node that saw `theirs` is ahead of this one's.
+    pub(crate) fn offset(&self, theirs: &Self) -> Offset {
+        let mut offset = Offset::default();
+        for (local, remote) in self.addresses() {
+            for our in self.ends((local, remote)) {
+                for their in theirs.ends((remote, local)) {
+                    offset.narrow(our, their);
+                }
+            }
+        }
+        match (offset.least, offset.most) {
+            (Some(least), Some(most)) if least > most => Offset::default(),
+            _ => offset,
         }
     }
-    for addresses in reused {
-        found.remove(&addresses);
+
+    /// Sees of one connection what `other` does.
+    #[cfg(test)]
+    pub(crate) fn replace(&mut self, addresses: Addresses, other: &Self) {
+        self.0.insert(addresses, other.0[&addresses].clone());
     }
-    let ends = found
-        .into_iter()
-        .map(|(addresses, (_, ends))| (addresses, ends));
-    ends.collect()
+
+    fn ends(&self, addresses: Addresses) -> &[End] {
+        let connection = self.0.get(&addresses).filter(|it| !it.is_reused);
+        connection.map_or(&[], |connection| &connection.ends)
+    }
 }
 
-fn end(snapshot: &Snapshot, facts: &TcpFacts) -> Option<((SocketAddr, SocketAddr), End)> {
+fn end(span: (Timestamp, Timestamp), facts: &TcpFacts) -> Option<(Addresses, End)> {
     let local: SocketAddr = facts.local.parse().ok()?;
     let remote: SocketAddr = facts.remote.parse().ok()?;
     if local.ip().is_loopback() || remote.ip().is_loopback() {
@@ -143,8 +180,8 @@ fn end(snapshot: &Snapshot, facts: &TcpFacts) -> Option<((SocketAddr, SocketAddr
     }
     let sent_least = facts.bytes_acknowledged?;
     let end = End {
-        begun: snapshot.capture.started_at.as_microseconds(),
-        ended: snapshot.capture.completed_at.as_microseconds(),
+        begun: span.0.as_microseconds(),
+        ended: span.1.as_microseconds(),
         received: facts.bytes_received?,
         sent_least,
         sent_most: sent_least.saturating_add(u64::from(facts.send_queue)),

@@ -240,7 +240,7 @@ impl Delivery {
                 self.said.all_is_lost = false;
             }
             Err(error) => {
-                self.tally.count_lost(&key);
+                self.tally.count_lost(&key, &root_cause(&error));
                 if !std::mem::replace(&mut self.said.all_is_lost, true) {
                     let spool = self.spool.directory().display();
                     tracing::warn!(%key, %spool, %error, "Neither store nor spool can keep this; it is lost, and so is what comes until one can.");

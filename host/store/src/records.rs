@@ -59,6 +59,12 @@ impl Records {
         self.queue(format::to_json(document).map(|text| (Record::Report, text)))
     }
 
+    /// Returns how many records of this writer are lost by now, and why the newest of them is: on their way to the disk and the
+    /// store, long after they were kept, too.
+    pub fn lost(&self) -> (u64, Option<String>) {
+        self.tally.lost_records()
+    }
+
     fn queue(&self, encoded: Result<(Record, Vec<u8>), crate::error::FormatError>) -> Fate {
         let place = self.place.clone();
         let (record, bytes) = match encoded {
@@ -66,7 +72,7 @@ impl Records {
             Err(error) => {
                 let error = root_cause(&error);
                 tracing::warn!(%place, error, "A record cannot be encoded; it is lost.");
-                self.tally.change(|summary| summary.records_lost += 1);
+                self.tally.count_lost_record(&error);
                 return Fate::Lost;
             }
         };
@@ -75,14 +81,14 @@ impl Records {
             Ok(()) => Fate::Queued,
             Err(refused) => {
                 let (key, _) = refused.into_inner();
-                self.lost(&ObjectKey::Record(key), "nobody takes it");
+                self.lose(&ObjectKey::Record(key), "nobody takes it");
                 Fate::Lost
             }
         }
     }
 
-    fn lost(&self, key: &ObjectKey, error: &str) {
-        self.tally.count_lost(key);
+    fn lose(&self, key: &ObjectKey, error: &str) {
+        self.tally.count_lost(key, error);
         if !self.said_that_one_is_lost.swap(true, Ordering::Relaxed) {
             tracing::warn!(%key, error, "A record is lost; more of them will only be counted.");
         }
@@ -150,7 +156,7 @@ impl Spooling {
         }
         match spooled {
             Ok(()) => self.overflowed.store(true, Ordering::Relaxed),
-            Err(error) => self.records.lost(&key, &error.to_string()),
+            Err(error) => self.records.lose(&key, &error.to_string()),
         }
     }
 }

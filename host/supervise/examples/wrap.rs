@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         match event {
             Event::Signal(number) => eprintln!("signal {number}"),
             Event::OutOfGrace(_) => eprintln!("killed"),
+            Event::Orphan { ending, .. } => eprintln!("orphan {ending}"),
             Event::Ended(ending) => {
                 while is_late && !std::path::Path::new("end").exists() {
                     std::thread::sleep(Duration::from_millis(5));

@@ -228,7 +228,8 @@ fn tell(
     };
     let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| on_death(&death)));
     if told.is_err() {
-        tracing::warn!(%process, "The receiver of an end panicked.");
+        // Whoever panicked has said so.
+        tracing::debug!(%process, "The receiver of an end panicked.");
     }
     _ = epoll::delete(&shared.epoll, pidfd);
 }

@@ -7,6 +7,14 @@ use crate::{Ending, Member};
 pub enum Event {
     /// A signal came to us, by its number. In `run` it has been forwarded by then, unless the task got its own copy.
     Signal(i32),
+    /// A process that came to us when its parent ended, or a helper of ours, has ended. It is a zombie until the receiver returns,
+    /// and reaped then.
+    Orphan {
+        /// Which child of ours.
+        pid: i32,
+        /// How it ended.
+        ending: Ending,
+    },
     /// These outlived SIGTERM by the time that they were given, and have been killed.
     OutOfGrace(Vec<Member>),
     /// The main process of the task has ended. Reported once.
@@ -17,6 +25,7 @@ pub enum Event {
 pub(crate) fn report(on_event: &impl Fn(Event), event: Event) {
     let handed_over = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| on_event(event)));
     if handed_over.is_err() {
-        tracing::warn!("The receiver of an event panicked.");
+        // Whoever panicked has said so.
+        tracing::debug!("The receiver of an event panicked.");
     }
 }

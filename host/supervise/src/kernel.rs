@@ -63,6 +63,18 @@ pub(crate) fn send_to_held(pidfd: BorrowedFd<'_>, signal: c_int) {
     };
 }
 
+/// Returns a child that has ended or was stopped, and leaves it so.
+pub(crate) fn changed_child() -> Option<c_int> {
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let which = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the call only writes to `info`, which all zeros is a valid value of; `si_pid` is set, or zero where there is none.
+    let pid = unsafe {
+        let answer = libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), which);
+        (answer == 0).then(|| info.assume_init().si_pid())
+    };
+    pid.filter(|&pid| pid > 0)
+}
+
 /// Whether a descriptor of this number is open.
 pub(crate) fn is_open(descriptor: c_int) -> bool {
     // SAFETY: the call reads a flag of the table of descriptors and touches no memory.

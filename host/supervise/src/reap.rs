@@ -1,12 +1,10 @@
 //! Waiting for children: the task's main process, its orphans, and helpers of our own.
 
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
 
-use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, wait, waitid};
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
-use crate::Ending;
+use crate::{Ending, kernel};
 
 /// What became of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,10 +19,54 @@ pub(crate) enum Change {
 /// task still finds it.
 pub(crate) fn ended(pid: i32) -> Option<Ending> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    let status = waitid(WaitId::Pid(Pid::from_raw(pid)?), options)
-        .ok()
-        .flatten()?;
-    Some(match (status.exit_status(), status.terminating_signal()) {
+    match change(&status(pid, options)?) {
+        Change::Ended(ending) => Some(ending),
+        Change::Stopped(_) => None,
+    }
+}
+
+/// Returns the next change of any child, without waiting for one; it stays until it is taken.
+pub(crate) fn next_change() -> Option<(i32, Change)> {
+    let options = WaitIdOptions::EXITED
+        | WaitIdOptions::STOPPED
+        | WaitIdOptions::NOHANG
+        | WaitIdOptions::NOWAIT;
+    loop {
+        let pid = kernel::changed_child()?;
+        // A helper of ours may have been waited for in between.
+        if let Some(status) = status(pid, options) {
+            return Some((pid, change(&status)));
+        }
+    }
+}
+
+/// Takes a change of the child `pid`: one that has ended is reaped. Somebody else may have waited for it.
+pub(crate) fn take(pid: i32) {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+    _ = status(pid, options);
+}
+
+/// Returns the children of ours; none without `/proc`.
+pub(crate) fn children() -> Vec<i32> {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten();
+    let lists = threads
+        .flatten()
+        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let lists: Vec<String> = lists.collect();
+    let pids = lists.iter().flat_map(|list| list.split_whitespace());
+    pids.filter_map(|pid| pid.parse().ok()).collect()
+}
+
+fn status(pid: i32, options: WaitIdOptions) -> Option<WaitIdStatus> {
+    let pid = Some(pid).filter(|&pid| pid > 0).and_then(Pid::from_raw)?;
+    waitid(WaitId::Pid(pid), options).ok().flatten()
+}
+
+fn change(status: &WaitIdStatus) -> Change {
+    if let Some(signal) = status.stopping_signal() {
+        return Change::Stopped(signal);
+    }
+    Change::Ended(match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => Ending::Exited(code),
         (None, Some(signal)) => Ending::Killed {
             signal,
@@ -34,76 +76,52 @@ pub(crate) fn ended(pid: i32) -> Option<Ending> {
     })
 }
 
-/// Takes the next change of any child, without waiting for one.
-pub(crate) fn next_change() -> Option<(i32, Change)> {
-    // An interruption cannot happen without waiting, and "no child" is no change.
-    let (pid, status) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED)
-        .ok()
-        .flatten()?;
-    Some((
-        Pid::as_raw(Some(pid)),
-        change(ExitStatus::from_raw(status.as_raw())),
-    ))
-}
-
-/// Reaps every child that has ended, but the one that is to stay a zombie. Without `/proc` none is.
-pub(crate) fn reap_all_but(zombie: i32) {
-    let threads = fs::read_dir("/proc/self/task").into_iter().flatten();
-    for thread in threads.flatten() {
-        let children = fs::read_to_string(thread.path().join("children"));
-        let children = children.unwrap_or_default();
-        let pids = children
-            .split_whitespace()
-            .filter_map(|pid| pid.parse().ok());
-        for pid in pids.filter(|pid| *pid != zombie).filter_map(Pid::from_raw) {
-            // One that lives on, and one that somebody else has waited for, are no children that have ended.
-            let _ = waitid(
-                WaitId::Pid(pid),
-                WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
-            );
-        }
-    }
-}
-
-fn change(status: ExitStatus) -> Change {
-    if let Some(signal) = status.stopped_signal() {
-        return Change::Stopped(signal);
-    }
-    Change::Ended(Ending::from_wait_status(status.into_raw()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
+    use std::time::{Duration, Instant};
 
-    fn of(raw: i32) -> Change {
-        change(ExitStatus::from_raw(raw))
+    /// Waits for a change of a shell that runs `script`, of which there is one.
+    fn of(script: &str) -> Change {
+        let child = Command::new("/bin/sh").args(["-c", script]).spawn();
+        let pid = child.unwrap().id().try_into().unwrap();
+        let deadline = Instant::now() + Duration::from_mins(1);
+        let options = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
+        let found = loop {
+            if let Some(status) = status(pid, options | WaitIdOptions::NOHANG) {
+                break change(&status);
+            }
+            assert!(Instant::now() < deadline, "{script}");
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        assert_eq!(
+            ended(pid),
+            match found {
+                Change::Ended(ending) => Some(ending),
+                Change::Stopped(_) => None,
+            }
+        );
+        if found == Change::Stopped(20) {
+            kernel::send(pid, 9);
+        }
+        while children().contains(&pid) && Instant::now() < deadline {
+            take(pid);
+        }
+        found
     }
 
     #[test]
-    fn every_kind_of_status_is_told_apart() {
-        assert_eq!(of(0x0300), Change::Ended(Ending::Exited(3)));
-        assert_eq!(
-            of(0x000f),
+    fn every_kind_of_change_is_told_apart_and_stays_until_it_is_taken() {
+        assert_eq!(of("exit 3"), Change::Ended(Ending::Exited(3)));
+        let killed = |signal| {
             Change::Ended(Ending::Killed {
-                signal: 15,
-                core_dumped: false
+                signal,
+                core_dumped: false,
             })
-        );
-        assert_eq!(
-            of(0x0086),
-            Change::Ended(Ending::Killed {
-                signal: 6,
-                core_dumped: true
-            })
-        );
-        assert_eq!(
-            of(0x0028),
-            Change::Ended(Ending::Killed {
-                signal: 40,
-                core_dumped: false
-            })
-        );
-        assert_eq!(of(0x147f), Change::Stopped(20));
+        };
+        assert_eq!(of("kill -15 $$; sleep 100"), killed(15));
+        assert_eq!(of("kill -40 $$; sleep 100"), killed(40));
+        assert_eq!(of("kill -20 $$; exit 0"), Change::Stopped(20));
     }
 }

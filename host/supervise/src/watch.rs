@@ -13,7 +13,7 @@ use nix::sys::signalfd::SignalFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::event::report;
-use crate::reap::{Change, ended, next_change, reap_all_but};
+use crate::reap::{Change, children, ended, next_change, take};
 use crate::recipients::{Addressees, Members, group_of, our_group};
 use crate::terminal::Terminal;
 use crate::{Ending, Event, Started, crash, kernel, signals};
@@ -154,23 +154,47 @@ impl<F: Fn(Event)> Watch<F> {
             let Some((pid, change)) = next_change() else {
                 break;
             };
+            let is_main = pid == self.addressees.task;
             match change {
-                _ if pid != self.addressees.task => {}
-                Change::Stopped(signal) => self.stop_along(signal),
-                // It ended between the two questions.
-                Change::Ended(ending) => self.end(task, ending),
+                // It ended between the two questions, and is not taken.
+                Change::Ended(ending) if is_main => self.end(task, ending),
+                Change::Ended(ending) => self.reap_orphan(pid, ending),
+                Change::Stopped(signal) => {
+                    take(pid);
+                    if is_main {
+                        self.stop_along(signal);
+                    }
+                }
             }
         }
         match (&task, after_end) {
             (Task::Ended, AfterEnd::Return) => return ControlFlow::Break(()),
-            (Task::Ended, AfterEnd::GoOn) => reap_all_but(self.addressees.task),
+            (Task::Ended, AfterEnd::GoOn) => self.reap_others(),
             (Task::Alive { .. }, _) => {}
         }
         ControlFlow::Continue(())
     }
 
+    /// Reaps every child that has ended, but the main process.
+    fn reap_others(&self) {
+        let others = children().into_iter();
+        for pid in others.filter(|&pid| pid != self.addressees.task) {
+            if let Some(ending) = ended(pid) {
+                self.reap_orphan(pid, ending);
+            }
+        }
+    }
+
+    /// Tells of a child that has ended while it can still be looked at, and reaps it.
+    fn reap_orphan(&self, pid: i32, ending: Ending) {
+        report(&self.on_event, Event::Orphan { pid, ending });
+        take(pid);
+    }
+
     fn end(&self, task: &mut Task, ending: Ending) {
         *task = Task::Ended;
+        // Who ended before is told of before.
+        self.reap_others();
         if let Some(terminal) = &self.terminal {
             // Its group has the number of its PID, which it still holds.
             terminal.pass(self.addressees.task, our_group());

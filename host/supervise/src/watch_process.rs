@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::event::report;
 use crate::inherited::Inherited;
-use crate::reap::next_change;
+use crate::reap::{next_change, take};
 use crate::{Ending, Event, kernel, signals};
 
 /// Why a process cannot be watched.
@@ -84,7 +84,9 @@ fn reported_signals() -> SigSet {
 fn run(process: &OwnedFd, signals: &SignalFd, on_event: &impl Fn(Event)) {
     let mut is_alive = true;
     loop {
-        while next_change().is_some() {}
+        while let Some((helper, _)) = next_change() {
+            take(helper);
+        }
         let mut ready = vec![PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
         if is_alive {
             ready.push(PollFd::new(process, PollFlags::IN));

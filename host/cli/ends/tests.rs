@@ -1,0 +1,171 @@
+//! Ends on a machine that is made up.
+
+use std::process::{Child, Command};
+
+use capture::{StackSettings, StackSource};
+use model::{Circumstance, Timestamp};
+use testkit::FakeMachine;
+
+use super::out_of_memory::KILL;
+use super::*;
+
+const GIB: u64 = 1 << 30;
+/// Longer than any PID is.
+const NOBODY: i32 = 4_194_305;
+
+/// A real process, so that there is one to hold, which lives until this is dropped.
+struct Stand(Child);
+
+impl Stand {
+    fn new() -> Self {
+        Self(Command::new("/bin/sleep").arg("1000").spawn().unwrap())
+    }
+
+    fn pid(&self) -> i32 {
+        self.0.id().try_into().unwrap()
+    }
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+fn local(fake: &FakeMachine) -> Machine {
+    let stacks = StackSettings {
+        source: StackSource::Off,
+        timeout: Duration::ZERO,
+        nonblocking: true,
+        max_parallel: 1,
+    };
+    Machine::at(fake.proc_root(), fake.cgroup_root(), stacks)
+}
+
+fn begin(fake: &FakeMachine, root: i32) -> (Ends, ProcessId) {
+    let machine = Arc::new(local(fake));
+    let root = machine.identify(root).unwrap();
+    let now = Timestamp::parse("2026-11-30T00:00:00Z").unwrap();
+    let scope = Scope::tree(root, None);
+    (Ends::begin(machine, scope, Clock::Fixed(now)), root)
+}
+
+fn killed() -> Ending {
+    Ending::from_wait_status(KILL)
+}
+
+#[test]
+fn a_kill_that_the_events_of_a_cgroup_of_version_2_count_is_one_for_want_of_memory() {
+    let process = Stand::new();
+    let mut fake = FakeMachine::new()
+        .cgroup_file("job/memory.current", &format!("{}\n", 11 * GIB))
+        .cgroup_file("job/memory.peak", &format!("{}\n", 12 * GIB - GIB / 5))
+        .cgroup_file("job/memory.max", &format!("{}\n", 12 * GIB))
+        .cgroup_file("job/memory.events.local", "low 0\noom 0\noom_kill 4\n");
+    fake.start(process.pid(), |it| it.cgroup("0::/job\n"));
+    let (ends, root) = begin(&fake, process.pid());
+    // One of us was killed, and one more that nobody had seen; four were before we came.
+    let fake = fake.cgroup_file("job/memory.events.local", "low 0\noom 2\noom_kill 6\n");
+    ends.told(root, Instant::now(), |_| killed());
+    ends.close();
+    let path = fake.cgroup_root().join("job").display().to_string();
+    let dead = ends.lock().written.notable()[0].clone();
+    assert_eq!(
+        dead.circumstances,
+        [Circumstance::OutOfMemory {
+            cgroup: Some(path),
+            holders: Vec::new(),
+            limit_bytes: Some(12 * GIB),
+            usage_bytes: Some(12 * GIB - GIB / 5),
+        }]
+    );
+    assert_eq!(ends.lock().unseen().out_of_memory, 1);
+    let lines = ends.words(killed(), None);
+    assert!(
+        lines[0].ends_with("died: SIGKILL, out of memory in its cgroup, 11.8 of 12.0 GiB"),
+        "{lines:?}"
+    );
+    assert_eq!(
+        lines[1],
+        "1 process of the task that nobody had seen before was killed for want of memory"
+    );
+}
+
+#[test]
+fn a_kill_that_no_cgroup_counts_is_no_want_of_memory() {
+    let process = Stand::new();
+    let mut fake = FakeMachine::new()
+        .cgroup_file("job/memory.current", "100\n")
+        .cgroup_file("job/memory.max", "100\n")
+        .cgroup_file("job/memory.events", "oom_kill 4\n");
+    fake.start(process.pid(), |it| it.cgroup("0::/job\n"));
+    let (ends, root) = begin(&fake, process.pid());
+    ends.told(root, Instant::now(), |_| killed());
+    assert!(ends.lock().written.notable()[0].circumstances.is_empty());
+    // Until it does: where all memory is gone its file could not be read at once.
+    let fake = fake.cgroup_file("job/memory.events", "oom_kill 5\n");
+    ends.look_for_kills_again();
+    let around = ends.lock().written.notable()[0].circumstances.clone();
+    assert!(matches!(around[..], [Circumstance::OutOfMemory { .. }]));
+    assert_eq!(ends.lock().written.take()[0].circumstances, around);
+    drop(fake);
+}
+
+#[test]
+fn an_orphan_that_was_seen_has_its_status_and_one_that_was_not_is_counted_once() {
+    let (process, orphan) = (Stand::new(), Stand::new());
+    let mut fake = FakeMachine::new();
+    fake.start(process.pid(), |it| it);
+    fake.start(orphan.pid(), |it| it.ppid(process.pid()));
+    fake.start(NOBODY, |it| it.ppid(process.pid()));
+    let (ends, _) = begin(&fake, process.pid());
+    let orphans = Orphans::default();
+    orphans.ended(7, Ending::Exited(0));
+    ends.take_orphans(&orphans);
+    let seen = local(&fake).identify(orphan.pid()).unwrap();
+    ends.found(vec![Found {
+        is_zombie: false,
+        name: "worker".to_owned(),
+        ppid: process.pid(),
+        process: seen,
+    }]);
+    orphans.ended(orphan.pid(), Ending::Exited(3));
+    orphans.ended(NOBODY, Ending::Exited(4));
+    orphans.ended(NOBODY, Ending::Exited(4));
+    // Who has gone was waited for by somebody else.
+    orphans.ended(NOBODY + 1, Ending::Exited(4));
+    let account = ends.lock();
+    assert_eq!(account.written.notable().len(), 1);
+    let dead = &account.written.notable()[0];
+    assert_eq!((dead.process, dead.ending), (seen, Ending::Exited(3)));
+    assert_eq!(
+        account.unseen().orphans,
+        2,
+        "an early one and an unseen one"
+    );
+}
+
+#[test]
+fn whoever_asks_is_told_of_an_end_once_and_of_no_other() {
+    let (process, asked) = (Stand::new(), Stand::new());
+    let mut fake = FakeMachine::new();
+    fake.start(process.pid(), |it| it);
+    fake.start(asked.pid(), |it| it);
+    let (ends, root) = begin(&fake, process.pid());
+    let (told, ended) = std::sync::mpsc::channel();
+    let flags = rustix::event::EventfdFlags::NONBLOCK;
+    let bell = Arc::new(rustix::event::eventfd(0, flags).unwrap());
+    ends.listen(Listener::new(told, Arc::clone(&bell)));
+    let stranger = local(&fake).identify(asked.pid()).unwrap();
+    assert_eq!(ends.ask_for(stranger, || true), Hold::Held);
+    ends.told(root, Instant::now(), |_| Ending::Exited(0));
+    for _ in 0..2 {
+        ends.told(stranger, Instant::now(), |_| Ending::Exited(6));
+    }
+    let all: Vec<_> = ended.try_iter().collect();
+    assert_eq!(all, [(stranger, Ending::Exited(6))]);
+    assert_eq!(rustix::io::read(&*bell, &mut [0; 8]), Ok(8));
+    // It is none of the task's: nobody writes its obituary.
+    assert!(ends.lock().written.notable().is_empty());
+}
