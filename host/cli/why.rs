@@ -2,6 +2,8 @@
 
 mod page;
 mod reading;
+mod sight;
 
-pub(crate) use page::{explanation, page};
-pub(crate) use reading::read;
+pub(crate) use page::{comparison, explanation, page};
+pub(crate) use reading::{Sight, read};
+pub(crate) use sight::Silent;

@@ -1,8 +1,8 @@
 //! All Python stacks of all ranks as one tree: threads at the same place are one class, with the ranks that are there.
 
-use std::collections::{BTreeMap, HashMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
 
-use model::{Frame, ProcessId, SharedFrame, Snapshot, Target, Value};
+use model::{Frame, Process, ProcessId, SharedFrame, Snapshot, Target, Value};
 use serde::Serialize;
 
 use crate::ranges::ranges;
@@ -104,6 +104,17 @@ fn finish(labels: &Labels<'_>, classes: &HashMap<Vec<u32>, Vec<Member>>) -> Merg
         classes: list,
         tree,
     }
+}
+
+/// Returns the ranks that a snapshot shows, as plugins or the environment say.
+pub fn ranks_of(snapshot: &Snapshot) -> BTreeSet<u64> {
+    let told = ranks(snapshot);
+    let of = |process: &Process| {
+        let environment = process.distributed_environment.get("RANK");
+        let said = environment.and_then(|rank| rank.parse().ok());
+        told.get(&process.identity).copied().or(said)
+    };
+    snapshot.processes.iter().filter_map(of).collect()
 }
 
 fn ranks(snapshot: &Snapshot) -> HashMap<ProcessId, u64> {
