@@ -22,6 +22,7 @@ mod scene;
 mod stillness;
 mod verdict;
 mod wait;
+mod waits;
 mod words;
 
 pub use case::History;
@@ -35,3 +36,4 @@ pub use ranks::rank_processes;
 pub use reading::{around_the_stand, newest_and_first};
 pub use stillness::Stillness;
 pub use verdict::{Cause, Culprit, Evidence, Place, State, Verdict, Victim};
+pub use waits::{Waiting, Waits};
