@@ -25,7 +25,8 @@ use std::time::{Duration, Instant};
 
 use capture::{Found, Machine, MemoryCgroup, Remains, Scope};
 use model::{
-    Ending, ObituarySegment, ProcessId, SCHEMA_VERSION, Sample, Snapshot, Timestamp, Trigger,
+    Ending, Obituary, ObituarySegment, ProcessId, SCHEMA_VERSION, Sample, Snapshot, Timestamp,
+    Trigger,
 };
 use monitor::Ended;
 use rustix::process::{Resource, getrlimit};
@@ -79,9 +80,8 @@ impl Ends {
             let shared = Weak::clone(shared);
             let on_death = move |death: &Death<'_>| {
                 // Until the end of `new_cyclic` there is nobody to die.
-                if let Some(shared) = shared.upgrade() {
-                    Self(shared).died(death);
-                }
+                let shared = shared.upgrade();
+                shared.is_none_or(|shared| Self(shared).died(death))
             };
             let deaths = Deaths::watch(most_held(), on_death)
                 .inspect_err(|error| {
@@ -160,10 +160,11 @@ impl Ends {
         }
     }
 
-    /// Takes down the end of a process that was held.
-    fn died(&self, death: &Death<'_>) {
+    /// Takes down the end of a process that was held; returns whether it is known how that ended.
+    fn died(&self, death: &Death<'_>) -> bool {
         fault::provoke("deaths");
-        self.told(death.process, death.at, |remains| {
+        let is_last = death.is_reaped;
+        self.told(death.process, death.at, is_last, |remains| {
             // First what lasts only until its parent has taken it.
             let ending = remains.map_or(Ending::Unknown, |it| it.ending);
             if ending == Ending::Unknown {
@@ -171,39 +172,59 @@ impl Ends {
             } else {
                 ending
             }
-        });
+        })
     }
 
-    /// Writes the obituary of a process whose end was told at `at`; `ending` finds out how it ended.
+    /// Takes down how the main process ended, which whoever waits for it is always told. Who ended before it is told before.
+    pub(crate) fn main_ended(&self, ending: Ending) {
+        let at = Instant::now();
+        self.settle(SETTLE);
+        let root = self.lock().root();
+        self.told(root, at, true, |_| ending);
+    }
+
+    /// Writes the obituary of a process whose end was told at `at`; `ending` finds out how it ended. Unless this is the last time
+    /// that somebody tells of it, that may be known later. Returns whether it is, or nobody wants to know.
     fn told(
         &self,
         process: ProcessId,
         at: Instant,
+        is_last: bool,
         ending: impl FnOnce(Option<&Remains>) -> Ending,
-    ) {
+    ) -> bool {
         let _telling = self.telling();
         let listener = self.0.listener.get();
         let is_asked = listener.is_some_and(|listener| listener.is_asked(process));
-        if !is_asked && !self.lock().is_living(process) {
-            return;
+        let (is_living, is_awaited) = {
+            let account = self.lock();
+            (account.is_living(process), account.written.awaits(process))
+        };
+        if !is_asked && !is_living && !is_awaited {
+            return true;
         }
         let remains = capture::remains(&self.0.machine, process);
         let ending = ending(remains.as_ref());
-        let ended_at = self.0.clock.now().before(at.elapsed());
-        let circumstance = self.out_of_memory(process, ending);
-        self.lock().died(Told {
-            circumstance,
-            cpu: remains.as_ref().map(|remains| remains.cpu),
-            ended_at,
-            ending,
-            at,
-            process,
-            is_late: false,
-            name: remains.map(|remains| remains.name),
-        });
-        if let Some(listener) = listener {
+        let is_final = is_last || ending != Ending::Unknown;
+        if is_living {
+            let circumstance = self.out_of_memory(process, ending, is_final);
+            self.lock().died(Told {
+                circumstance,
+                cpu: remains.as_ref().map(|remains| remains.cpu),
+                ended_at: self.0.clock.now().before(at.elapsed()),
+                ending,
+                at,
+                process,
+                is_final,
+                is_late: false,
+                name: remains.map(|remains| remains.name),
+            });
+        } else if is_awaited && is_final {
+            self.lock().written.is_known(process, ending);
+        }
+        if let Some(listener) = listener.filter(|_| is_final) {
             listener.tell(process, ending);
         }
+        is_final
     }
 
     /// Writes the obituary of a process that is not there any more, and of whose end nobody told.
@@ -216,6 +237,7 @@ impl Ends {
             ending: Ending::Unknown,
             at: Instant::now(),
             process,
+            is_final: true,
             is_late: true,
             name: None,
         });
@@ -246,7 +268,8 @@ impl Ends {
         self.look_for_kills_again();
         self.count_unseen_kills();
         self.0.is_closed.store(true, Ordering::Relaxed);
-        self.write();
+        let obituaries = self.lock().written.take();
+        self.write(obituaries);
     }
 
     fn is_closed(&self) -> bool {
@@ -273,29 +296,23 @@ impl Ends {
 
     /// Keeps the obituaries that wait, if one of them is not to wait any longer.
     fn write_some(&self) {
-        self.look_for_kills_again();
-        let is_due = self.lock().written.is_due(self.0.clock.now());
-        if is_due {
-            self.write();
+        if self.0.records.get().is_none() {
+            return;
         }
+        self.look_for_kills_again();
+        let obituaries = self.lock().due(self.0.clock.now());
+        self.write(obituaries);
     }
 
-    fn write(&self) {
-        let Some(records) = self.0.records.get() else {
-            return;
-        };
-        let (obituaries, unseen) = {
-            let mut account = self.lock();
-            (account.written.take(), account.unseen())
-        };
-        let Some(first) = obituaries.first() else {
+    fn write(&self, obituaries: Vec<Obituary>) {
+        let Some((records, first)) = self.0.records.get().zip(obituaries.first()) else {
             return;
         };
         let at = first.ended_at;
         let segment = ObituarySegment {
             obituaries,
             schema_version: SCHEMA_VERSION.to_owned(),
-            unseen,
+            unseen: self.lock().unseen(),
         };
         // What is lost is counted there, and said.
         records.keep(RecordKind::Obituaries, at, &segment);

@@ -9,15 +9,21 @@ use testkit::unprivileged;
 use crate::support::{ROOT_VARIABLE, binary, four_ranks};
 
 /// The modules that run the program; the others look at the source tree.
-const MODULES: [&str; 8] = [
+const MODULES: [&str; 14] = [
     "attach::",
+    "control::",
     "deadline::",
     "doctor::",
+    "ends::",
     "entrypoint::",
+    "exhaustion::",
     "job::",
+    "leftovers::",
+    "our_failures::",
     "read::",
     "run::",
     "settings::",
+    "terminal::",
 ];
 
 fn copy_readable(from: &Path, to: &Path) {

@@ -162,6 +162,7 @@ fn watch(
         let over = session.now();
         collector.watch().ended(over, failure(ending));
         let ends = collector.ends.clone();
+        ends.main_ended(ending);
         let is_to_end = session.loaded.settings.run.leftovers == LeftoversChoice::End;
         let grace = is_to_end.then(|| stop_grace.unwrap_or(LEFTOVERS_GRACE));
         // Before the end of the collector: who is ended here has an obituary like all others.

@@ -23,7 +23,7 @@ const YOUTH: Duration = Duration::from_secs(5);
 /// Who is there for so long is no passer-by.
 const STAYS: Duration = Duration::from_secs(1);
 /// Of so many a second the cgroup is read again.
-const IN_TURN: usize = 32;
+const IN_TURN: usize = 16;
 /// Before all processes.
 const FIRST: ProcessId = ProcessId {
     pid: 0,
@@ -68,6 +68,8 @@ pub(super) struct Told {
     pub(super) cpu: Option<LastCpu>,
     pub(super) ended_at: Timestamp,
     pub(super) ending: Ending,
+    /// Whether nobody will know more of `ending` later.
+    pub(super) is_final: bool,
     /// Whether it was found out by looking, some time after the end.
     pub(super) is_late: bool,
     /// `comm` at its end; absent where that was too late.
@@ -320,10 +322,19 @@ impl Account {
         };
         living.last.put_into(&mut obituary);
         let (order, is_kept) = self.written.add(obituary);
+        if !told.is_final {
+            self.written.wait_for(told.process);
+        }
         if told.process == self.root {
             self.root_order = Some(order);
         }
         self.unseen.dropped += u64::from(!is_kept);
+    }
+
+    /// Returns the obituaries that are to be written now, if there are any.
+    pub(super) fn due(&mut self, now: Timestamp) -> Vec<Obituary> {
+        let in_doubt: BTreeSet<ProcessId> = self.suspects.iter().map(Suspect::process).collect();
+        self.written.due(now, &in_doubt)
     }
 
     pub(super) fn root(&self) -> ProcessId {

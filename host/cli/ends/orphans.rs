@@ -70,7 +70,7 @@ impl Ends {
         if self.lock().is_new(process) {
             self.lock().count_orphan(process);
         } else {
-            self.told(process, at, |_| ending);
+            self.told(process, at, true, |_| ending);
         }
     }
 }

@@ -12,7 +12,10 @@ pub(super) const KILL: i32 = 9;
 /// So long the counter is asked again: where we are in the cgroup that has run out, files cannot be read until somebody has gone.
 const DOUBT: Duration = Duration::from_secs(2);
 
-/// One that died of SIGKILL, for which no kill has been counted up to now.
+/// So many are asked about again at a time.
+const MOST_SUSPECTS: usize = 1024;
+
+/// One that died of SIGKILL, or may have, for which no kill has been counted up to now.
 #[derive(Clone, Debug)]
 pub(super) struct Suspect {
     cgroup: MemoryCgroup,
@@ -21,11 +24,26 @@ pub(super) struct Suspect {
     since: Instant,
 }
 
+impl Suspect {
+    pub(super) fn process(&self) -> ProcessId {
+        self.process
+    }
+}
+
+fn is_killed(ending: Ending) -> bool {
+    ending.signal() == Some(KILL)
+}
+
 impl Ends {
     /// Returns whether the kernel killed it for want of memory, as far as its cgroup has counted one more. It is still to be among the
-    /// living.
-    pub(super) fn out_of_memory(&self, process: ProcessId, ending: Ending) -> Option<Circumstance> {
-        if ending.signal() != Some(KILL) {
+    /// living. Where that, or how it ended, may be known later, it is asked again.
+    pub(super) fn out_of_memory(
+        &self,
+        process: ProcessId,
+        ending: Ending,
+        is_final: bool,
+    ) -> Option<Circumstance> {
+        if is_final && !is_killed(ending) {
             return None;
         }
         let suspect = {
@@ -38,21 +56,34 @@ impl Ends {
                 since: Instant::now(),
             }
         };
-        let found = self.judge(&suspect);
-        if found.is_none() {
-            self.lock().suspects.push(suspect);
+        let found = is_killed(ending).then(|| self.judge(&suspect)).flatten();
+        let suspects = &mut self.lock().suspects;
+        if found.is_none() && suspects.len() < MOST_SUSPECTS {
+            suspects.push(suspect);
         }
         found
     }
 
     /// Asks again about those of whom it was not known.
     pub(super) fn look_for_kills_again(&self) {
+        // Of whom somebody tells at this moment there is no obituary yet.
+        let _telling = self.telling();
         let suspects = std::mem::take(&mut self.lock().suspects);
-        for suspect in suspects {
-            match self.judge(&suspect) {
-                Some(circumstance) => self.lock().written.add_to(suspect.process, &circumstance),
-                None if suspect.since.elapsed() < DOUBT => self.lock().suspects.push(suspect),
-                None => {}
+        for mut suspect in suspects {
+            let process = suspect.process;
+            let (is_awaited, ending) = {
+                let written = &self.lock().written;
+                (written.awaits(process), written.ending_of(process))
+            };
+            if is_awaited {
+                suspect.since = Instant::now();
+                self.lock().suspects.push(suspect);
+            } else if ending.is_some_and(is_killed) {
+                match self.judge(&suspect) {
+                    Some(found) => self.lock().written.add_to(process, &found),
+                    None if suspect.since.elapsed() < DOUBT => self.lock().suspects.push(suspect),
+                    None => {}
+                }
             }
         }
     }

@@ -9,6 +9,8 @@ use capture::MemoryRoom;
 const AHEAD: Duration = Duration::from_secs(3);
 /// With more than half of it free no growth is believed to go on for long.
 const WORTH_WATCHING: u64 = 2;
+/// With less than one part in so many used, who fills it within a second is faster than any look.
+const CALM: u64 = 4;
 /// The past that growth is told from.
 const WINDOW: Duration = Duration::from_millis(1500);
 /// So long after a look there is another, while memory still runs out; after [`PATIENT_LOOKS`] of them twice as long each time.
@@ -20,6 +22,7 @@ const PATIENT_LOOKS: u32 = 4;
 #[derive(Debug, Default)]
 pub(super) struct Forecast {
     asked: Option<Instant>,
+    is_calm: bool,
     between: Duration,
     looks: u32,
     past: BTreeMap<Option<String>, VecDeque<(Instant, u64)>>,
@@ -76,6 +79,16 @@ impl Forecast {
         true
     }
 
+    /// Whether memory is so far from running out that it is enough to look each second.
+    pub(super) fn is_calm(&self) -> bool {
+        self.is_calm
+    }
+
+    /// Notes how full `rooms` are: all but the machine, which is never looked at more often.
+    pub(super) fn look_over<'a>(&mut self, mut rooms: impl Iterator<Item = &'a MemoryRoom>) {
+        self.is_calm = rooms.all(|room| room.usage_bytes < room.limit_bytes / CALM);
+    }
+
     /// Forgets the rooms that are no longer looked at.
     pub(super) fn keep(&mut self, is_kept: impl Fn(&Option<String>) -> bool) {
         self.past.retain(|path, _| is_kept(path));
@@ -126,6 +139,23 @@ mod tests {
             let last = *looks.last().unwrap();
             assert!(end - last <= 8, "{rate} MiB/s: {looks:?} of {end}");
         }
+    }
+
+    #[test]
+    fn it_is_calm_while_most_is_free_and_at_first_nobody_knows() {
+        let used = |usage_bytes| MemoryRoom {
+            usage_bytes,
+            ..room(1024 * MIB)
+        };
+        let mut forecast = Forecast::default();
+        assert!(!forecast.is_calm());
+        forecast.look_over([used(255 * MIB), used(MIB)].iter());
+        assert!(forecast.is_calm());
+        forecast.look_over([used(MIB), used(256 * MIB)].iter());
+        assert!(!forecast.is_calm());
+        // Without any limit nothing runs out.
+        forecast.look_over([].iter());
+        assert!(forecast.is_calm());
     }
 
     #[test]

@@ -67,7 +67,7 @@ fn a_kill_that_the_events_of_a_cgroup_of_version_2_count_is_one_for_want_of_memo
     let (ends, root) = begin(&fake, process.pid());
     // One of us was killed, and one more that nobody had seen; four were before we came.
     let fake = fake.cgroup_file("job/memory.events.local", "low 0\noom 2\noom_kill 6\n");
-    ends.told(root, Instant::now(), |_| killed());
+    ends.told(root, Instant::now(), true, |_| killed());
     ends.close();
     let path = fake.cgroup_root().join("job").display().to_string();
     let dead = ends.lock().written.notable()[0].clone();
@@ -101,7 +101,7 @@ fn a_kill_that_no_cgroup_counts_is_no_want_of_memory() {
         .cgroup_file("job/memory.events", "oom_kill 4\n");
     fake.start(process.pid(), |it| it.cgroup("0::/job\n"));
     let (ends, root) = begin(&fake, process.pid());
-    ends.told(root, Instant::now(), |_| killed());
+    ends.told(root, Instant::now(), true, |_| killed());
     assert!(ends.lock().written.notable()[0].circumstances.is_empty());
     // Until it does: where all memory is gone its file could not be read at once.
     let fake = fake.cgroup_file("job/memory.events", "oom_kill 5\n");
@@ -159,13 +159,55 @@ fn whoever_asks_is_told_of_an_end_once_and_of_no_other() {
     ends.listen(Listener::new(told, Arc::clone(&bell)));
     let stranger = local(&fake).identify(asked.pid()).unwrap();
     assert_eq!(ends.ask_for(stranger, || true), Hold::Held);
-    ends.told(root, Instant::now(), |_| Ending::Exited(0));
+    ends.told(root, Instant::now(), true, |_| Ending::Exited(0));
     for _ in 0..2 {
-        ends.told(stranger, Instant::now(), |_| Ending::Exited(6));
+        ends.told(stranger, Instant::now(), true, |_| Ending::Exited(6));
     }
     let all: Vec<_> = ended.try_iter().collect();
     assert_eq!(all, [(stranger, Ending::Exited(6))]);
     assert_eq!(rustix::io::read(&*bell, &mut [0; 8]), Ok(8));
     // It is none of the task's: nobody writes its obituary.
     assert!(ends.lock().written.notable().is_empty());
+}
+
+#[test]
+fn an_end_that_is_known_later_is_put_right_before_it_is_written() {
+    let process = Stand::new();
+    let mut fake = FakeMachine::new()
+        .cgroup_file("job/memory.current", "100\n")
+        .cgroup_file("job/memory.max", "100\n")
+        .cgroup_file("job/memory.events", "oom_kill 4\n");
+    fake.start(process.pid(), |it| it.cgroup("0::/job\n"));
+    let (ends, root) = begin(&fake, process.pid());
+    let fake = fake.cgroup_file("job/memory.events", "oom_kill 5\n");
+    let is_known = ends.told(root, Instant::now(), false, |_| Ending::Unknown);
+    assert!(!is_known);
+    let now = Clock::Fixed(Timestamp::parse("2026-11-30T00:00:01Z").unwrap()).now();
+    ends.look_for_kills_again();
+    assert!(ends.lock().due(now).is_empty(), "it waits");
+    ends.main_ended(killed());
+    ends.look_for_kills_again();
+    let due = ends.lock().due(now);
+    assert_eq!(due[0].ending, killed());
+    assert!(matches!(
+        due[0].circumstances[..],
+        [Circumstance::OutOfMemory { .. }]
+    ));
+    // Nobody tells of it for the third time.
+    assert!(ends.told(root, Instant::now(), true, |_| Ending::Exited(1)));
+    assert_eq!(ends.lock().written.notable()[0].ending, killed());
+    drop(fake);
+}
+
+#[test]
+fn an_end_that_turns_out_well_is_none_that_words_are_about() {
+    let process = Stand::new();
+    let mut fake = FakeMachine::new();
+    fake.start(process.pid(), |it| it);
+    let (ends, root) = begin(&fake, process.pid());
+    ends.told(root, Instant::now(), false, |_| Ending::Unknown);
+    assert_eq!(ends.so_far().obituaries.len(), 1);
+    ends.main_ended(Ending::Exited(0));
+    let told = ends.so_far();
+    assert_eq!((told.obituaries.len(), told.well, told.left_out), (0, 1, 0));
 }

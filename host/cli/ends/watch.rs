@@ -58,7 +58,8 @@ fn run(shared: &Weak<Shared>, ask: &impl Fn(Trigger)) {
         // The memory of the machine is much, and costs more to ask for.
         let with_machine = is_whole_second;
         ticks += 1;
-        if ends.foresees(&mut forecast, now, with_machine) {
+        let is_looked_at = is_whole_second || !forecast.is_calm();
+        if is_looked_at && ends.foresees(&mut forecast, now, with_machine) {
             ask(Trigger::Pressure);
         }
         if ends.is_time_to_look(now.duration_since(begun), &mut first_looks) {
@@ -112,6 +113,7 @@ impl Ends {
                 rooms.push((room, needed));
             }
         }
+        forecast.look_over(rooms.iter().map(|(room, _)| room));
         if with_machine && let Some(room) = capture::machine_room(&self.0.machine) {
             let needed = room.usage_bytes;
             rooms.push((room, needed));

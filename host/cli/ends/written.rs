@@ -1,8 +1,9 @@
 //! The obituaries that were written: which are kept for the words of the end, which wait for the store, and how many there were.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use model::{Circumstance, Obituary, ProcessId, Timestamp, Unseen};
+use model::{Circumstance, Ending, Obituary, ProcessId, Timestamp, Unseen};
 use monitor::Ended;
 
 use super::last_seen::LastSeen;
@@ -17,11 +18,17 @@ const MOST_PENDING: usize = 4096;
 const MOST_NOTABLE_PENDING: usize = 4 * MOST_PENDING;
 /// So many are written at a time, and so long the first of them waits for others.
 const ENOUGH: usize = 500;
+/// So long an obituary waits for how the process ended, which is known when its parent has taken its status.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Of so many at a time.
+const MOST_AWAITED: usize = 4096;
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// Obituaries in the order of the ends.
 #[derive(Debug, Default)]
 pub(super) struct Written {
+    /// Whose end may be known later.
+    awaited: BTreeSet<ProcessId>,
     /// How many that words may be about there were beyond those that are kept for them.
     left_out: u64,
     next: u64,
@@ -89,15 +96,67 @@ impl Written {
         }
     }
 
-    /// Whether those that wait are to be written: there are many, they are old, or one is of more than a process that is done.
-    pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        let first = self.pending.first();
+    /// Returns those that are to be written now: there are many, they are old, or one is of more than a process that is done. Of whom
+    /// more may be known in a moment, such as one of those `in_doubt`, is not among them.
+    pub(super) fn due(&mut self, now: Timestamp, in_doubt: &BTreeSet<ProcessId>) -> Vec<Obituary> {
+        let waits = |one: &Obituary| {
+            let is_open = self.awaited.contains(&one.process) || in_doubt.contains(&one.process);
+            is_open && now.since(one.ended_at) < PATIENCE
+        };
+        let (ready, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending)
+            .into_iter()
+            .partition(|one| !waits(one));
+        let first = ready.first();
         let is_old = first.is_some_and(|first| now.since(first.ended_at) >= LONGEST_WAIT);
-        is_old || self.pending.len() >= ENOUGH || self.pending.iter().any(is_notable)
+        if is_old || ready.len() >= ENOUGH || ready.iter().any(is_notable) {
+            self.pending = rest;
+            return ready;
+        }
+        self.pending = ready.into_iter().chain(rest).collect();
+        self.pending.sort_by_key(|one| one.order);
+        Vec::new()
     }
 
-    /// Returns those that have come since the last time.
+    /// Returns all that have come since the last time.
     pub(super) fn take(&mut self) -> Vec<Obituary> {
         std::mem::take(&mut self.pending)
+    }
+
+    /// Notes that how `process` ended may be known later.
+    pub(super) fn wait_for(&mut self, process: ProcessId) {
+        if self.awaited.len() < MOST_AWAITED {
+            self.awaited.insert(process);
+        }
+    }
+
+    /// Whether how `process` ended is to be known later.
+    pub(super) fn awaits(&self, process: ProcessId) -> bool {
+        self.awaited.contains(&process)
+    }
+
+    /// Returns how `process` ended, as far as its obituary is at hand.
+    pub(super) fn ending_of(&self, process: ProcessId) -> Option<Ending> {
+        let mut written = self.notable.iter().chain(&self.pending);
+        let own = written.find(|one| one.process == process)?;
+        Some(own.ending)
+    }
+
+    /// Notes how `process` ended, which was waited for.
+    pub(super) fn is_known(&mut self, process: ProcessId, ending: Ending) {
+        self.awaited.remove(&process);
+        let mut is_well = false;
+        let written = self.pending.iter_mut().chain(&mut self.notable);
+        for obituary in written.filter(|obituary| obituary.process == process) {
+            obituary.ending = ending;
+            is_well = !is_notable(obituary);
+        }
+        if is_well {
+            let before = self.notable.len();
+            self.notable.retain(|one| one.process != process);
+            if self.notable.len() == before {
+                self.left_out = self.left_out.saturating_sub(1);
+            }
+            self.well += 1;
+        }
     }
 }

@@ -33,6 +33,8 @@ pub struct Death<'a> {
     pub process: ProcessId,
     /// When we were told, which is when it ended unless the machine is very busy.
     pub at: Instant,
+    /// Whether it has been reaped: nobody will know more of it than now.
+    pub is_reaped: bool,
     pidfd: &'a OwnedFd,
 }
 
@@ -68,10 +70,11 @@ struct Held {
 
 impl Deaths {
     /// Starts the thread, which tells `on_death` of each end and should not be held up by it: what is left of a process lasts
-    /// until its parent takes it. `most` processes are held at a time.
+    /// until its parent takes it. Where it returns false, for it could not find out how the process ended, it is told once more when
+    /// that has been reaped (Linux 6.9). `most` processes are held at a time.
     pub fn watch(
         most: usize,
-        on_death: impl FnMut(&Death<'_>) + Send + 'static,
+        on_death: impl FnMut(&Death<'_>) -> bool + Send + 'static,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
@@ -170,6 +173,25 @@ impl Death<'_> {
 }
 
 impl Shared {
+    /// Hands an end over. A panic in there must not end the thread.
+    fn tell(&self, number: u64, death: &Death<'_>, on_death: &mut impl FnMut(&Death<'_>) -> bool) {
+        let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| on_death(death)));
+        if told.is_err() {
+            // Whoever panicked has said so.
+            tracing::debug!(process = %death.process, "The receiver of an end panicked.");
+        }
+        // That it has been reaped is told without being asked for.
+        let data = epoll::EventData::new_u64(number);
+        let nothing = epoll::EventFlags::empty();
+        let waits = told.is_ok_and(|is_known| !is_known)
+            && !death.is_reaped
+            && epoll::modify(&self.epoll, death.pidfd, data, nothing).is_ok();
+        if !waits {
+            self.lock().forget(number);
+            _ = epoll::delete(&self.epoll, death.pidfd);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -183,7 +205,7 @@ impl Held {
     }
 }
 
-fn run(shared: &Shared, mut on_death: impl FnMut(&Death<'_>)) {
+fn run(shared: &Shared, mut on_death: impl FnMut(&Death<'_>) -> bool) {
     let mut events = Vec::with_capacity(BATCH);
     loop {
         events.clear();
@@ -198,9 +220,16 @@ fn run(shared: &Shared, mut on_death: impl FnMut(&Death<'_>)) {
         for event in &events {
             let number = event.data.u64();
             is_woken |= number == WAKE;
-            let dead = shared.lock().forget(number);
-            if let Some((process, pidfd)) = dead {
-                tell(process, &pidfd, shared, &mut on_death);
+            let held = shared.lock().processes.get(&number).cloned();
+            if let Some((process, pidfd)) = held {
+                let flags = event.flags;
+                let death = Death {
+                    process,
+                    at: Instant::now(),
+                    is_reaped: flags.contains(epoll::EventFlags::HUP),
+                    pidfd: &pidfd,
+                };
+                shared.tell(number, &death, &mut on_death);
             }
         }
         if is_woken && is_full {
@@ -212,24 +241,4 @@ fn run(shared: &Shared, mut on_death: impl FnMut(&Death<'_>)) {
             }
         }
     }
-}
-
-/// Hands an end over. A panic in there must not end the thread.
-fn tell(
-    process: ProcessId,
-    pidfd: &OwnedFd,
-    shared: &Shared,
-    on_death: &mut impl FnMut(&Death<'_>),
-) {
-    let death = Death {
-        process,
-        at: Instant::now(),
-        pidfd,
-    };
-    let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| on_death(&death)));
-    if told.is_err() {
-        // Whoever panicked has said so.
-        tracing::debug!(%process, "The receiver of an end panicked.");
-    }
-    _ = epoll::delete(&shared.epoll, pidfd);
 }

@@ -29,7 +29,9 @@ fn child() -> (Child, ProcessId) {
 fn watch(most: usize) -> (Deaths, Receiver<(ProcessId, Ending)>) {
     let (sender, told) = channel();
     let deaths = Deaths::watch(most, move |death| {
-        _ = sender.send((death.process, death.ending()));
+        let ending = death.ending();
+        _ = sender.send((death.process, ending));
+        true
     });
     (deaths.expect("a thread and descriptors"), told)
 }
@@ -44,7 +46,7 @@ fn an_end_is_told_while_the_zombie_is_still_there() {
     let (dead, _) = told.recv_timeout(DEADLINE).expect("it ended");
     assert_eq!(dead, process);
     assert_eq!(process_state(process.pid), Some('Z'));
-    assert_eq!(deaths.count(), 0);
+    wait_until(DEADLINE, || deaths.count() == 0);
     child.wait().expect("it is ours");
 }
 
@@ -83,6 +85,28 @@ fn is_new_kernel() -> bool {
 }
 
 #[test]
+fn whose_end_is_not_known_is_told_again_when_it_has_been_reaped() {
+    let (sender, told) = channel();
+    let deaths = Deaths::watch(8, move |death| {
+        _ = sender.send((death.is_reaped, death.ending()));
+        death.ending() != Ending::Unknown
+    });
+    let deaths = deaths.expect("a thread and descriptors");
+    let (mut child, process) = child();
+    assert_eq!(deaths.hold(process, || true), Hold::Held);
+    send_signal(process.pid, KILL);
+    assert_eq!(told.recv_timeout(DEADLINE), Ok((false, Ending::Unknown)));
+    child.wait().expect("it is ours");
+    if !is_new_kernel() {
+        return eprintln!("SKIPPED: this kernel forgets who has been reaped");
+    }
+    let (is_reaped, ending) = told.recv_timeout(DEADLINE).expect("it is told again");
+    assert!(is_reaped);
+    assert_eq!(ending.signal(), Some(KILL));
+    wait_until(DEADLINE, || deaths.count() == 0);
+}
+
+#[test]
 fn another_process_with_the_same_pid_is_not_held() {
     let (deaths, told) = watch(8);
     let (mut child, process) = child();
@@ -103,6 +127,7 @@ fn no_more_are_held_than_may_be_and_a_place_that_is_free_is_given_again() {
     assert_eq!(deaths.hold(other, || true), Hold::Refused);
     drop(first.stdin.take());
     assert_eq!(told.recv_timeout(DEADLINE).expect("it ended").0, one);
+    wait_until(DEADLINE, || deaths.count() == 0);
     assert_eq!(deaths.hold(other, || true), Hold::Held);
     drop(second.stdin.take());
     assert_eq!(told.recv_timeout(DEADLINE).expect("it ended").0, other);

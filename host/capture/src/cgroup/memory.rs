@@ -10,7 +10,7 @@ use super::numbers::{self, Files};
 use crate::gaps::GapList;
 use crate::machine::Machine;
 use crate::proc::status::kibibytes;
-use crate::proc::{Reader, key_value, text};
+use crate::proc::{Reader, key_value, stat, text};
 
 /// Of each level: what it uses, its limit and the most that it used.
 const LEVEL_1: [&str; 3] = [
@@ -58,7 +58,8 @@ impl MemoryRoom {
 }
 
 impl MemoryCgroup {
-    /// Returns that of `process`; none where no cgroup that counts memory is visible, or the process is gone.
+    /// Returns that of `process`; none where no cgroup that counts memory is visible, or the process is gone or on its way out: of
+    /// such a one version 1 says that it is in the root.
     pub fn of(machine: &Machine, process: ProcessId) -> Option<Self> {
         let path = machine.proc.join(process.pid.to_string()).join("cgroup");
         let mut reader = Reader::new();
@@ -66,8 +67,16 @@ impl MemoryCgroup {
         let (hierarchy, directory) = chain::directories(machine.hierarchies(), &lines)
             .into_iter()
             .find(|(hierarchy, _)| hierarchy.version == 2 || hierarchy.has("memory"))?;
+        let directories = chain::upwards(hierarchy, &directory);
+        if hierarchy.version == 1 && directories.len() == 1 {
+            let path = machine.proc.join(process.pid.to_string()).join("stat");
+            let stat = stat::parse(reader.read_path(&path).ok()?)?;
+            if stat.exiting || stat.start_time_ticks != process.start_time_ticks {
+                return None;
+            }
+        }
         Some(Self {
-            directories: chain::upwards(hierarchy, &directory),
+            directories,
             version: hierarchy.version,
         })
     }

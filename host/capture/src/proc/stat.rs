@@ -5,6 +5,9 @@ use model::{Scheduling, SchedulingPolicy};
 /// The `PF_KTHREAD` bit of the flags.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
+/// The `PF_EXITING` bit of the flags.
+const EXITING: u64 = 0x0000_0004;
+
 /// The last field that we look at.
 const LAST_FIELD: usize = 52;
 
@@ -23,6 +26,8 @@ pub(crate) struct Stat {
     /// The foreground process group of the terminal; -1 where there is none.
     pub(crate) foreground_group: Option<i32>,
     pub(crate) kernel_thread: bool,
+    /// Whether it is on its way out, which with much memory takes a while.
+    pub(crate) exiting: bool,
     pub(crate) minor_faults: Option<u64>,
     pub(crate) child_minor_faults: Option<u64>,
     pub(crate) major_faults: Option<u64>,
@@ -95,6 +100,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<Stat> {
         terminal: signed(7),
         foreground_group: signed(8),
         kernel_thread: ticks(9)? & KERNEL_THREAD != 0,
+        exiting: ticks(9)? & EXITING != 0,
         minor_faults: ticks(10),
         child_minor_faults: ticks(11),
         major_faults: ticks(12),
