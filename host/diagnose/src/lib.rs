@@ -24,6 +24,7 @@ mod stillness;
 mod twin;
 mod verdict;
 mod wait;
+mod waits;
 mod words;
 
 pub use case::History;
@@ -39,3 +40,4 @@ pub use reading::{around_the_stand, newest_and_first};
 pub use stillness::Stillness;
 pub use twin::{Difference, Twin, twin};
 pub use verdict::{Cause, Culprit, Evidence, Place, State, Verdict, Victim};
+pub use waits::{Waiting, Waits};
