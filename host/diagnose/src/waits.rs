@@ -99,6 +99,8 @@ fn words(wait: &Wait) -> String {
         Wait::Unknown => String::new(),
         Wait::Running => "runs, or could".to_owned(),
         Wait::Stopped => "is stopped".to_owned(),
+        Wait::Frozen => "is frozen with its cgroup".to_owned(),
+        Wait::Memory => "waits for memory at the limit of its cgroup".to_owned(),
         Wait::Storage => "waits for a file system".to_owned(),
         Wait::Sleep => "sleeps for a time".to_owned(),
         Wait::Futex {

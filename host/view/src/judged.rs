@@ -94,6 +94,7 @@ async fn judged(shelf: &Arc<Shelf>, moment: &Moment) -> Arc<Answered> {
             .filter(|snapshots| !snapshots.is_empty())
             .map(|snapshots| History {
                 snapshots: snapshots.iter().map(Arc::as_ref).collect(),
+                ends: Vec::new(),
             })
             .collect();
         diagnose::judge(&histories)
