@@ -61,7 +61,7 @@ pub mod fuzzing;
 #[cfg(test)]
 mod tests;
 
-pub use allocator::{forget_start, share_one_heap};
+pub use allocator::{Starts, share_one_heap};
 pub use capture::{Moment, Options, capture};
 pub use cgroup::memory::{MemoryCgroup, MemoryRoom, machine_room};
 pub use cost::Meter;
