@@ -9,6 +9,7 @@ mod stack_settings;
 mod discover;
 mod disposition;
 mod family;
+mod newcomers;
 mod scope;
 
 mod allocator;
