@@ -43,6 +43,16 @@ pub(crate) async fn at_the_same_instant(
         .collect())
 }
 
+/// Returns how far the clocks of `key`'s node, which is 0, and of `others` are taken to be ahead of the former, microseconds.
+pub(crate) async fn ahead(
+    store: &Store,
+    key: &Key,
+    others: &[String],
+) -> Result<Vec<i64>, StoreError> {
+    let timeline = around(store, key, others).await?;
+    Ok(timeline.nodes.iter().map(|node| node.clock.ahead).collect())
+}
+
 /// Returns the snapshots around `key` of its node, which comes first, and of `others`.
 async fn around(store: &Store, key: &Key, others: &[String]) -> Result<Timeline, StoreError> {
     let node = |node: &String| Place {

@@ -3,7 +3,9 @@
 mod ends;
 mod page;
 mod reading;
+mod sight;
 
 pub(crate) use ends::{ends, read_ends};
-pub(crate) use page::{explanation, page};
-pub(crate) use reading::read;
+pub(crate) use page::{comparison, explanation, page};
+pub(crate) use reading::{Sight, read};
+pub(crate) use sight::Silent;

@@ -232,7 +232,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 /// An address of this machine that is not the loopback one: where a packet to elsewhere would leave.
-fn own_address() -> Option<String> {
+pub(crate) fn own_address() -> Option<String> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
     let address = socket.local_addr().ok()?.ip();

@@ -16,7 +16,7 @@ use tracing::warn;
 
 use crate::args::WatchArgs;
 use crate::collect::Request;
-use crate::commands::World;
+use crate::commands::{World, view};
 use crate::config::{self, LeftoversChoice, Loaded, SignalsChoice, Span};
 use crate::control::{SOCKET_VARIABLE, Socket};
 use crate::ends::Orphans;
@@ -47,6 +47,10 @@ pub(crate) struct RunArgs {
     /// How long after SIGTERM the task is killed if it has not ended, such as 30s [default: never]
     #[arg(long, value_name = "DURATION")]
     stop_grace: Option<Span>,
+
+    /// Show the run as a web page on this machine while it lasts; its address is printed to stderr
+    #[arg(long)]
+    view: bool,
 
     /// The command and its arguments [default: the `task.command` setting, run by sh -c]
     #[arg(last = true, value_name = "COMMAND")]
@@ -85,6 +89,9 @@ pub(crate) fn run(args: RunArgs, world: &World) -> anyhow::Result<Outcome> {
             },
         );
         let eye = eye(&session, machine, task);
+        if args.view {
+            view::beside(&session);
+        }
         let collector = eye.map(|eye| {
             let collector = Collector::start(session.clone(), eye, socket);
             collector.ends.take_orphans(&orphans);

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anyhow::Context;
 use clap::Args;
-use store::Store;
+use model::TaskPath;
+use store::{Location, Store};
 use view::{Server, Shown, View};
 
 use crate::args::StoredArgs;
@@ -13,7 +14,12 @@ use crate::commands::World;
 use crate::config;
 use crate::outcome::{Outcome, Refusal};
 use crate::root;
+use crate::session::Session;
 use crate::ui;
+
+/// Memory for snapshots that were read, bytes; beside a task it is the task's own that is taken.
+const MEMORY: u64 = 256 << 20;
+const MEMORY_BESIDE: u64 = 48 << 20;
 
 /// Threads that answer: reading and decoding one thing holds up no other.
 const THREADS: usize = 4;
@@ -61,7 +67,7 @@ pub(crate) fn run(args: &ViewArgs, world: &World) -> anyhow::Result<Outcome> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let view = View::new(Store::open(&location)?, shown);
+        let view = View::new(Store::open(&location)?, shown, MEMORY);
         let server = Server::bind(SocketAddr::new(args.listen.address, args.listen.port)).await?;
         say(&server);
         if args.listen.open {
@@ -71,6 +77,40 @@ pub(crate) fn run(args: &ViewArgs, world: &World) -> anyhow::Result<Outcome> {
         anyhow::Ok(())
     })?;
     Ok(Outcome::Well)
+}
+
+/// Serves the page of a run that is watched, beside the collector, until this process ends. Trouble is a line.
+pub(crate) fn beside(session: &Session) {
+    let (location, task) = (session.location.clone(), session.names.path.clone());
+    let serve = move || {
+        if let Err(error) = serve_beside(&location, task) {
+            tracing::warn!("The page of this run cannot be shown: {error:#}.");
+        }
+    };
+    let started = std::thread::Builder::new()
+        .name("view".to_owned())
+        .spawn(serve);
+    if let Err(error) = started {
+        tracing::warn!("The page of this run cannot be shown: {error}.");
+    }
+}
+
+fn serve_beside(location: &Location, task: TaskPath) -> anyhow::Result<()> {
+    let shown = Shown {
+        task: Some(task),
+        ..Shown::default()
+    };
+    // One thread, so that the task's own processors are left to it.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let view = View::new(Store::open(location)?, shown, MEMORY_BESIDE);
+        let server = Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+        say(&server);
+        server.serve(view).await;
+        Ok(())
+    })
 }
 
 /// Prints where the page is.

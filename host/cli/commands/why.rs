@@ -1,6 +1,8 @@
 //! `taskscope why`
 
 use clap::Args;
+use diagnose::{Judgement, Twin};
+use serde_json::Value;
 use store::Store;
 
 use crate::args::StoredArgs;
@@ -9,7 +11,7 @@ use crate::config;
 use crate::outcome::Outcome;
 use crate::root::{self, At};
 use crate::ui;
-use crate::why;
+use crate::why::{self, Sight, Silent};
 
 /// Say what is wrong with a task, who is to blame, who merely waits, and what shows it
 #[derive(Args, Debug)]
@@ -36,17 +38,17 @@ pub(crate) fn run(args: &WhyArgs, world: &World) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let (nodes, records) = runtime.block_on(async {
+    let (Sight { nodes, silent }, records) = runtime.block_on(async {
         let store = Store::open(&location)?;
         let source = root::source(&store, &location, args.stored.wanted()).await?;
         let chosen = source.find(&store, args.at).await?;
-        let nodes = why::read(&store, chosen, args.stored.node.is_some()).await?;
+        let sight = why::read(&store, chosen, args.at, args.stored.node.is_some()).await?;
         // What came after an instant that was asked for does not count.
         let records = match args.at {
-            At::Latest => why::read_ends(&store, &nodes).await?,
+            At::Latest => why::read_ends(&store, &sight.nodes).await?,
             At::Id(_) | At::Time(_) => Vec::new(),
         };
-        anyhow::Ok((nodes, records))
+        anyhow::Ok((sight, records))
     })?;
     let histories: Vec<diagnose::History<'_>> = nodes
         .iter()
@@ -57,11 +59,12 @@ pub(crate) fn run(args: &WhyArgs, world: &World) -> anyhow::Result<Outcome> {
         })
         .collect();
     let judgement = diagnose::judge(&histories);
+    let twin = diagnose::twin(&histories, &judgement.verdict);
     let text = match (args.json, args.explain) {
-        (true, false) => serde_json::to_string(&judgement.verdict)? + "\n",
-        (true, true) => serde_json::to_string(&judgement)? + "\n",
+        (true, explain) => json(&judgement, twin.as_ref(), &silent, explain)?,
         (false, explain) => {
             let mut text = why::page(&judgement.verdict, &nodes, world.ui);
+            text += &why::comparison(twin.as_ref(), &silent);
             if explain {
                 text += &why::explanation(&judgement.tried, world.ui);
             }
@@ -70,4 +73,33 @@ pub(crate) fn run(args: &WhyArgs, world: &World) -> anyhow::Result<Outcome> {
     };
     ui::data(&text)?;
     Ok(Outcome::Well)
+}
+
+/// Returns the verdict, with `twin` and `silent` beside its own fields where there is something to say; with `explain` as one
+/// field of what also has the rules that were tried.
+fn json(
+    judgement: &Judgement,
+    twin: Option<&Twin>,
+    silent: &[Silent],
+    explain: bool,
+) -> anyhow::Result<String> {
+    let mut document = if explain {
+        serde_json::to_value(judgement)?
+    } else {
+        serde_json::to_value(&judgement.verdict)?
+    };
+    let at = if explain {
+        document.get_mut("verdict")
+    } else {
+        Some(&mut document)
+    };
+    if let Some(Value::Object(fields)) = at {
+        if let Some(twin) = twin {
+            fields.insert("twin".to_owned(), serde_json::to_value(twin)?);
+        }
+        if !silent.is_empty() {
+            fields.insert("silent".to_owned(), serde_json::to_value(silent)?);
+        }
+    }
+    Ok(serde_json::to_string(&document)? + "\n")
 }

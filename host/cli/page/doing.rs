@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use diagnose::{is_standard_library, main_trace};
-use model::{Frame, GapCode, Process, SharedFrame, Snapshot};
+use model::{Frame, Process, SharedFrame, Snapshot};
+
+pub(crate) use model::code_words;
 
 use super::text::{base_name, safe};
 
@@ -41,25 +43,6 @@ pub(crate) fn frame(frame: &Frame) -> String {
         safe(base_name(&frame.filename)),
         frame.line
     )
-}
-
-/// Returns a gap's code as words.
-pub(crate) fn code_words(code: GapCode) -> &'static str {
-    match code {
-        GapCode::Vanished => "gone when it was read",
-        GapCode::Denied => "denied",
-        GapCode::Reused => "the PID was reused",
-        GapCode::Unsupported => "not supported",
-        GapCode::BlockedRead => "the read hung",
-        GapCode::TimedOut => "timed out",
-        GapCode::Truncated => "cut at the limit",
-        GapCode::Malformed => "not understood",
-        GapCode::Torn => "changed while it was read",
-        GapCode::Off => "switched off",
-        GapCode::NoReader => "no py-spy found",
-        GapCode::Skipped => "skipped",
-        GapCode::Failed => "failed",
-    }
 }
 
 /// The innermost frames, `most` of them, without those of the standard library where there are others: what a tired reader looks for is

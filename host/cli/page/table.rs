@@ -1,5 +1,7 @@
 //! Columns, and numbers for people.
 
+pub(crate) use model::size_words as bytes;
+
 /// Returns `rows` as columns that line up, two spaces apart.
 pub(crate) fn align<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     let mut widths = [0; COLUMNS];
@@ -19,27 +21,6 @@ pub(crate) fn align<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String 
         table.push('\n');
     }
     table
-}
-
-/// Returns a number of bytes with three significant digits and a binary unit.
-pub(crate) fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    if count < 1024 {
-        return format!("{count} B");
-    }
-    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-    let mut value = count as f64 / 1024.0;
-    let mut unit = 0;
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    let digits = if value < 9.995 {
-        2
-    } else {
-        usize::from(value < 99.95)
-    };
-    format!("{value:.digits$} {}", UNITS[unit])
 }
 
 /// Returns clock ticks as [`duration`] does.

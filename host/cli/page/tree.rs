@@ -2,6 +2,8 @@
 
 use model::{Process, Snapshot};
 
+pub(crate) use model::state_words;
+
 use super::text::{base_name, cut, red, safe, yellow};
 use super::{Notes, doing, steps, table};
 use crate::ui::Ui;
@@ -63,22 +65,6 @@ pub(crate) fn tree(snapshot: &Snapshot, earlier: Option<&Snapshot>, ui: Ui) -> S
         page.push('\n');
     }
     page
-}
-
-/// Returns a state letter of `proc_pid_stat(5)` as a word.
-pub(crate) fn state_words(state: char) -> &'static str {
-    match state {
-        'R' => "running",
-        'S' => "sleeping",
-        'D' => "disk sleep (D)",
-        'Z' => "zombie",
-        'T' => "stopped",
-        't' => "traced",
-        'I' => "idle",
-        'X' | 'x' => "dead",
-        'P' => "parked",
-        _ => "?",
-    }
 }
 
 /// Parents before children, children by PID; the prefix draws the branches.

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use diagnose::{Cause, Culprit, Evidence, State, Tried, Verdict};
+use diagnose::{Cause, Culprit, Evidence, State, Tried, Twin, Verdict, Victim};
 use model::{Process, Snapshot};
 
 use crate::page::{base_name, bold, red, safe, yellow};
 use crate::ui::Ui;
+use crate::why::Silent;
 
 /// Frames of the culprit's stack that are shown.
 const FRAMES: usize = 12;
@@ -161,6 +162,30 @@ fn line(page: &mut String, evidence: &Evidence, with_node: bool) {
         evidence.path,
         safe(&value)
     );
+}
+
+/// Returns how the suspect differs from its twin, and of which nodes nothing new is seen.
+pub(crate) fn comparison(twin: Option<&Twin>, silent: &[Silent]) -> String {
+    let mut page = String::new();
+    if let Some(twin) = twin.filter(|twin| !twin.differences.is_empty()) {
+        let who = |victim: &Victim| match victim.rank {
+            Some(rank) => format!("rank {rank}"),
+            None => format!("process {}", victim.pid),
+        };
+        let (suspect, other) = (who(&twin.suspect), who(&twin.twin));
+        _ = writeln!(
+            page,
+            "\nwhat differs between {suspect} and {other}, which waits"
+        );
+        for difference in &twin.differences {
+            let (what, one) = (safe(&difference.what), safe(&difference.suspect));
+            _ = writeln!(page, "  {what}: {one}; {other}: {}", safe(&difference.twin));
+        }
+    }
+    for node in silent {
+        _ = writeln!(page, "\n{}", safe(&node.words()));
+    }
+    page
 }
 
 /// Returns which rules were tried and how it went.

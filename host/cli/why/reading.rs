@@ -5,27 +5,45 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::{Snapshot, Timestamp};
 use store::{Entry, Key, Place, Since, Store, StoreError};
 
-use crate::root::Chosen;
+use super::sight::{self, Silent};
+use crate::clocks;
+use crate::root::{At, Chosen};
 
-/// Returns the snapshots of each node of the attempt, up to the one that was chosen; of its node alone where `one` is asked for.
+/// What is seen of an attempt.
+pub(crate) struct Sight {
+    /// The snapshots of each node, the oldest first.
+    pub(crate) nodes: Vec<Vec<Snapshot>>,
+    /// Nodes that are not among them, because they have stored nothing lately.
+    pub(crate) silent: Vec<Silent>,
+}
+
+/// Returns the snapshots of each node of the attempt, up to the one that was chosen, of other nodes up to the same instant,
+/// whatever their clocks say; of its node alone where `one` is asked for. The latest is that of each node.
 pub(crate) async fn read(
     store: &Store,
     chosen: Chosen,
+    at: At,
     one: bool,
-) -> anyhow::Result<Vec<Vec<Snapshot>>> {
+) -> anyhow::Result<Sight> {
     let place = chosen.key.place.clone();
     let mut nodes = vec![of_node(store, &place, Some(&chosen.key)).await?];
-    if !one {
-        for node in chosen.other_nodes {
+    let others = if one { Vec::new() } else { chosen.other_nodes };
+    if at == At::Latest {
+        for node in others {
             let place = Place {
                 node,
                 ..place.clone()
             };
             nodes.push(of_node(store, &place, None).await?);
         }
+    } else {
+        for key in clocks::at_the_same_instant(store, &chosen.key, &others).await? {
+            nodes.push(of_node(store, &key.place, Some(&key)).await?);
+        }
     }
     nodes.retain(|snapshots| !snapshots.is_empty());
-    Ok(nodes)
+    let silent = sight::without_the_silent(store, &place, &mut nodes).await?;
+    Ok(Sight { nodes, silent })
 }
 
 async fn of_node(

@@ -230,6 +230,14 @@ fn socket(
 /// Who holds the other end of a TCP connection on another node.
 fn elsewhere(case: &Case<'_>, node: usize, endpoint: &Endpoint) -> Option<Vec<usize>> {
     let tcp = endpoint.tcp.as_ref()?;
+    // Every node has the same ones.
+    let is_loopback = |address: &str| {
+        let address = address.parse::<std::net::SocketAddr>();
+        address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
+    };
+    if is_loopback(&tcp.local) || is_loopback(&tcp.remote) {
+        return None;
+    }
     for (other, it) in case
         .nodes
         .iter()

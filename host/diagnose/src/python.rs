@@ -55,13 +55,14 @@ pub(crate) fn place(frame: &Frame) -> Place {
 
 /// Whether two stacks stand at the same lines.
 pub(crate) fn same_place(one: &[SharedFrame], other: &[SharedFrame]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(a, b)| same_frame(a, b))
+}
+
+/// Whether two frames are at the same line of the same function.
+pub(crate) fn same_frame(one: &SharedFrame, other: &SharedFrame) -> bool {
     let same =
         |a: &Frame, b: &Frame| a.line == b.line && a.name == b.name && a.filename == b.filename;
-    one.len() == other.len()
-        && one
-            .iter()
-            .zip(other)
-            .all(|(a, b)| a.place() == b.place() || same(a, b))
+    one.place() == other.place() || same(one, other)
 }
 
 /// Whether two stacks are in the same innermost function, called from the same lines.

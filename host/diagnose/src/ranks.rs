@@ -1,6 +1,6 @@
 //! Which process is which rank, as one snapshot tells.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use model::{Process, ProcessId, Snapshot};
 
@@ -17,6 +17,11 @@ pub(crate) fn of_processes(snapshot: &Snapshot) -> HashMap<ProcessId, u64> {
     processes
         .filter_map(|process| Some((process.identity, rank(process)?)))
         .collect()
+}
+
+/// Returns the ranks that a snapshot shows.
+pub fn ranks_of(snapshot: &Snapshot) -> BTreeSet<u64> {
+    of_processes(snapshot).into_values().collect()
 }
 
 /// Returns the process that is a rank, for each rank that `snapshot` has: not one that its parent lent the number to. Of

@@ -30,6 +30,7 @@ mod system_call;
 mod task;
 mod timestamp;
 mod trace;
+mod words;
 
 pub use annotation::{Annotation, Target, Value};
 pub use cgroup::{
@@ -67,3 +68,4 @@ pub use system_call::{CallTimeout, SystemCall};
 pub use task::{ParseTaskPathError, Task, TaskPath};
 pub use timestamp::Timestamp;
 pub use trace::{Frame, LocalVariable, SharedFrame, Trace};
+pub use words::{code_words, size_words, state_words};

@@ -129,7 +129,36 @@ impl Serialize for SharedFrame {
 
 impl<'de> Deserialize<'de> for SharedFrame {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Frame::deserialize(deserializer).map(Self::from)
+        Frame::deserialize(deserializer).map(known::shared)
+    }
+}
+
+/// Frames that were decoded lately, so that equal ones of a snapshot become one: most stacks of a job are alike.
+mod known {
+    use std::cell::RefCell;
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+    use super::{Frame, SharedFrame};
+
+    /// Places for a frame each, chosen by its hash: a newer one takes the place of an older one.
+    const PLACES: usize = 1024;
+
+    thread_local! {
+        static KNOWN: RefCell<Vec<Option<SharedFrame>>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Returns the frame as it was decoded before, where it is still known.
+    pub(super) fn shared(frame: Frame) -> SharedFrame {
+        let mut hasher = DefaultHasher::new();
+        (&frame.name, &frame.filename, frame.line).hash(&mut hasher);
+        let place = usize::try_from(hasher.finish() % PLACES as u64).unwrap_or(0);
+        KNOWN.with_borrow_mut(|known| {
+            known.resize(PLACES, None);
+            match &known[place] {
+                Some(same) if **same == frame => same.clone(),
+                _ => known[place].insert(frame.into()).clone(),
+            }
+        })
     }
 }
 
@@ -176,6 +205,29 @@ mod tests {
         let back: SharedFrame =
             serde_json::from_str(&serde_json::to_string(&shared).unwrap()).unwrap();
         assert_eq!((&back, &*back), (&shared, &frame("dive")));
+    }
+
+    #[test]
+    fn equal_frames_that_are_decoded_one_after_the_other_are_one() {
+        let decode = |frame: &Frame| -> SharedFrame {
+            serde_json::from_str(&serde_json::to_string(frame).unwrap()).unwrap()
+        };
+        let other = Frame {
+            locals: Some(Vec::new()),
+            ..frame("same")
+        };
+        let (one, two, three) = (
+            decode(&frame("same")),
+            decode(&frame("same")),
+            decode(&other),
+        );
+        assert_eq!(one.place(), two.place());
+        assert_ne!(one.place(), three.place());
+        assert_eq!((&*two, &*three), (&frame("same"), &other));
+        for number in 0..5000 {
+            let name = format!("function_{number}");
+            assert_eq!(decode(&frame(&name)).name, name);
+        }
     }
 
     #[test]

@@ -28,6 +28,7 @@ export function draw(place, data, colour, choose) {
   const cursor = element("div", "cursor");
   const map = element("div", "map", canvas, cursor, element("span", "first", String(data.ranks[0])), element("span", "last", ranks > 1 ? String(data.ranks[ranks - 1]) : ""));
   const words = element("div", "wide");
+  words.tabIndex = 0;
   const rest = data.missing > 0 ? [element("p", "quiet", `${data.missing} snapshots are still being read`)] : [];
   place.replaceChildren(element("div", "matrix", map), ...rest, words);
   canvas.addEventListener("pointerdown", (event) => {

@@ -31,6 +31,7 @@ function choose(time) {
   const follows = time >= newest();
   state.at = follows ? null : at;
   history.replaceState(null, "", query({ at: follows ? null : iso(at) }) || location.pathname);
+  compare();
   show();
   clearTimeout(choose.later);
   choose.later = setTimeout(refresh_parts, CALM);
@@ -118,6 +119,16 @@ place("earlier").addEventListener("click", () => step(-1));
 place("later").addEventListener("click", () => step(1));
 place("newest").addEventListener("click", () => choose(Infinity));
 place("instant").addEventListener("input", (event) => choose(state.times[Number(event.target.value)]));
+/** What stacks are compared with, as a parameter that stays in the address. */
+function compare() {
+  const index = before(state.times, state.at ?? newest());
+  const at = { before: state.times[Math.max(0, index - 1)], first: state.times[0] }[place("with").value];
+  history.replaceState(null, "", query({ with: at === undefined ? null : iso(at) }) || location.pathname);
+}
+place("with").addEventListener("change", () => {
+  compare();
+  refresh(document.querySelector("[data-part=stacks]"));
+});
 place("colour").addEventListener("change", (event) => { state.colour = event.target.value; draw_matrix(); });
 place("node")?.addEventListener("change", (event) => {
   history.replaceState(null, "", query({ node: event.target.value }));

@@ -9,7 +9,8 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 const PICTURE: &str = "image/svg+xml";
 
-const ALL: [(&str, &str, &str); 6] = [
+const ALL: [(&str, &str, &str); 7] = [
+    ("docs.js", SCRIPT, include_str!("../assets/docs.js")),
     ("page.css", STYLE, include_str!("../assets/page.css")),
     ("page.js", SCRIPT, include_str!("../assets/page.js")),
     ("parts.js", SCRIPT, include_str!("../assets/parts.js")),

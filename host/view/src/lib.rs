@@ -12,6 +12,7 @@ mod api;
 mod assets;
 mod curves;
 mod digest;
+mod docs;
 mod error;
 mod events;
 mod grid;

@@ -127,6 +127,14 @@ impl View {
     }
 }
 
+impl Moment {
+    /// Reads the snapshots of all nodes, several at a time; in the order of the nodes.
+    pub(crate) async fn snapshots(&self, shelf: &Arc<Shelf>) -> Vec<Loaded> {
+        let keys = self.nodes.iter().map(|node| (node.key(), node.entry));
+        read(shelf, keys.collect()).await
+    }
+}
+
 impl NodeAt {
     pub(crate) fn key(&self) -> Key {
         Key {
@@ -163,6 +171,11 @@ pub(crate) async fn read(shelf: &Arc<Shelf>, keys: Vec<(Key, Entry)>) -> Vec<Loa
         }
     }
     loaded
+}
+
+/// Those that could be read.
+pub(crate) fn readable(loaded: &[Loaded]) -> Vec<&Snapshot> {
+    loaded.iter().flatten().map(Arc::as_ref).collect()
 }
 
 fn time_of(run: &Run, at: At, node: Option<&str>) -> Result<Timestamp, Trouble> {

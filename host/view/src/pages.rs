@@ -1,8 +1,12 @@
 //! HTML. Everything that comes from a run is put in by `maud`, which escapes it.
 
+mod ipc;
 mod layout;
+mod process;
+mod processes;
 mod run;
 mod runs;
+mod stacks;
 mod trouble;
 mod value;
 mod verdict;
@@ -13,6 +17,8 @@ use crate::answer::Trouble;
 use crate::query::Query;
 use crate::view::View;
 
+pub(crate) use layout::{Depth, layout};
+pub(crate) use process::process;
 pub(crate) use run::run;
 pub(crate) use runs::runs;
 pub(crate) use trouble::{trouble, trouble_part};
@@ -27,6 +33,9 @@ pub(crate) async fn part(view: &View, name: &str, query: &Query) -> Result<Marku
             let judged = view.judge(&moment).await;
             Ok(verdict::verdict(&judged, &moment))
         }
+        "stacks" => stacks::stacks(view, &moment, query).await,
+        "processes" => processes::processes(view, &moment).await,
+        "ipc" => ipc::ipc(view, &moment).await,
         _ => Err(Trouble::missing(
             format!("there is no part `{}`", crate::digest::short(name)),
             "reload the page",

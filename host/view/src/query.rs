@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use model::{TaskPath, Timestamp};
+use model::{ProcessId, TaskPath, Timestamp};
 use store::At;
 
 use crate::answer::Trouble;
@@ -18,9 +18,12 @@ pub(crate) struct Query {
     pub(crate) node: Option<String>,
     /// An RFC 6901 pointer into a snapshot.
     pub(crate) pointer: Option<String>,
+    pub(crate) process: Option<ProcessId>,
     pub(crate) task: Option<TaskPath>,
     /// The end of a part of the time.
     pub(crate) to: Option<Timestamp>,
+    /// The instant that is compared with.
+    pub(crate) with: Option<At>,
 }
 
 impl Query {
@@ -34,10 +37,14 @@ impl Query {
                 "from" => query.from = Some(time(&name, &value)?),
                 "node" => query.node = Some(value.into_owned()),
                 "pointer" => query.pointer = Some(value.into_owned()),
+                "process" => query.process = Some(parsed(&name, &value, "PID:START")?),
                 "task" => {
                     query.task = Some(parsed(&name, &value, "a path such as flow/run/step/task")?);
                 }
                 "to" => query.to = Some(time(&name, &value)?),
+                "with" if !value.is_empty() => {
+                    query.with = Some(value.parse().map_err(Trouble::usage)?)
+                }
                 _ => {}
             }
         }
@@ -90,6 +97,7 @@ mod tests {
             ("attempt=99999999999", "attempt"),
             ("at=%00", "latest"),
             ("task=..%2F..%2Fetc", "task"),
+            ("process=4", "process"),
             ("from=yesterday", "from"),
         ] {
             let trouble = Query::parse(text).unwrap_err();

@@ -15,7 +15,7 @@ use crate::access::{self, Reach, Token};
 use crate::answer::{Answer, Trouble};
 use crate::query::Query;
 use crate::view::View;
-use crate::{api, assets, events, pages};
+use crate::{api, assets, docs, events, pages};
 
 /// How long an answer may take.
 const ANSWER_TIME: Duration = Duration::from_mins(1);
@@ -25,15 +25,21 @@ pub(crate) fn router(token: &Token, reach: Reach, view: Arc<View>) -> Router {
     let at = |path: &str| format!("/{token}{path}");
     let home = at("/");
     let to_home = async move || axum::response::Redirect::permanent(&home);
+    let index = at("/docs/index.html");
+    let to_docs = async move || axum::response::Redirect::permanent(&index);
     Router::new()
         .route(&at(""), get(to_home))
         .route(&at("/"), get(run))
         .route(&at("/runs"), get(runs))
+        .route(&at("/process"), get(process))
         .route(&at("/value"), get(value))
         .route(&at("/part/{name}"), get(part))
         .route(&at("/events"), get(told))
         .route(&at("/api/v1/{name}"), get(document))
         .route(&at("/assets/{name}"), get(asset))
+        .route(&at("/docs/{name}"), get(docs))
+        .route(&at("/docs"), get(to_docs.clone()))
+        .route(&at("/docs/"), get(to_docs))
         .fallback(nothing)
         .layer(middleware::from_fn_with_state(reach, guarded))
         .with_state(view)
@@ -80,6 +86,20 @@ async fn run(State(view): State<Arc<View>>, uri: Uri, headers: HeaderMap) -> Res
 
 async fn runs(State(view): State<Arc<View>>, uri: Uri, headers: HeaderMap) -> Response {
     page(&uri, &headers, async |_| pages::runs(&view).await).await
+}
+
+async fn process(State(view): State<Arc<View>>, uri: Uri, headers: HeaderMap) -> Response {
+    page(&uri, &headers, async |query| {
+        pages::process(&view, &query).await
+    })
+    .await
+}
+
+async fn docs(Path(name): Path<String>, headers: HeaderMap) -> Response {
+    match docs::document(&name) {
+        Some(answer) => answer.respond(&headers),
+        None => nothing().await,
+    }
 }
 
 async fn value(State(view): State<Arc<View>>, uri: Uri, headers: HeaderMap) -> Response {

@@ -16,8 +16,6 @@ use crate::runs::words;
 
 /// Text of a snapshot that is decoded, bytes: a job of a thousand ranks on one node has a tenth of it.
 const TEXT_LIMIT_BYTES: u64 = 128 << 20;
-/// Memory for decoded snapshots, bytes, as estimated.
-const MEMORY_BYTES: u64 = 256 << 20;
 /// Memory that a decoded snapshot takes for a byte of its compressed object, about.
 const EXPANSION: u64 = 40;
 /// A compressed object whose size is not known is taken to have so many bytes.
@@ -39,6 +37,8 @@ pub(crate) type Digested = Result<Arc<Digest>, Arc<str>>;
 pub(crate) struct Shelf {
     digests: Mutex<Held<Key, Digested>>,
     doors: Semaphore,
+    /// For decoded snapshots, as estimated.
+    memory_bytes: u64,
     snapshots: Mutex<Held<Key, Loaded>>,
     store: Store,
 }
@@ -109,11 +109,12 @@ impl<K: Clone + Eq + Hash, T: Clone> Held<K, T> {
 }
 
 impl Shelf {
-    pub(crate) fn new(store: Store) -> Self {
+    pub(crate) fn new(store: Store, memory_bytes: u64) -> Self {
         Self {
             digests: Mutex::new(Held::new(DIGESTS as u64)),
             doors: Semaphore::new(AT_A_TIME),
-            snapshots: Mutex::new(Held::new(MEMORY_BYTES)),
+            snapshots: Mutex::new(Held::new(memory_bytes)),
+            memory_bytes,
             store,
         }
     }
@@ -128,7 +129,10 @@ impl Shelf {
             Ok(snapshot) => {
                 lock(&self.digests).put(key.clone(), Ok(Arc::new(Digest::of(snapshot))), 1, None);
                 let size = size_bytes.unwrap_or(USUAL_BYTES);
-                (size.saturating_mul(EXPANSION).min(MEMORY_BYTES / 4), None)
+                (
+                    size.saturating_mul(EXPANSION).min(self.memory_bytes / 4),
+                    None,
+                )
             }
             Err(_) => (USUAL_BYTES, Some(Instant::now() + RETRY)),
         };

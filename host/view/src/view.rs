@@ -36,14 +36,14 @@ pub struct View {
 }
 
 impl View {
-    /// Returns the page of `store`.
-    pub fn new(store: Store, shown: Shown) -> Self {
+    /// Returns the page of `store`, which keeps decoded snapshots in about `memory_bytes` of memory.
+    pub fn new(store: Store, shown: Shown, memory_bytes: u64) -> Self {
         Self {
             curves: AllCurves::default(),
             judged: Judged::default(),
             listeners: Arc::new(Semaphore::new(LISTENERS)),
             runs: Runs::default(),
-            shelf: Arc::new(Shelf::new(store.clone())),
+            shelf: Arc::new(Shelf::new(store.clone(), memory_bytes)),
             shown,
             store,
         }

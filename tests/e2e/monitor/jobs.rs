@@ -226,12 +226,12 @@ fn what_a_full_disk_took_is_counted_in_the_next_report_and_heals() {
     // Each wait ends after a minute, whatever happens.
     let task = r#"
 wait_for() { i=0; until grep -qs "$@" || [ $i = 3000 ]; do i=$((i+1)); sleep 0.02; done; }
-wait_for -r '"samples":[1-9]' /mnt/store --include=report.json
+wait_for -r '"samples":[1-9]' /mnt/store --include=report.json --exclude-dir=.spool
 dd if=/dev/zero of=/mnt/fill bs=1k 2> dd
 wait_for 'it is lost' said
 rm /mnt/fill
-wait_for -r '"last_error":"' /mnt/store --include=report.json
-wait_for -r '"output_error":null' /mnt/store --include=report.json
+wait_for -r '"last_error":"' /mnt/store --include=report.json --exclude-dir=.spool
+wait_for -r '"output_error":null' /mnt/store --include=report.json --exclude-dir=.spool
 echo mine; exit 3
 "#;
     sandbox.write("task.sh", task);

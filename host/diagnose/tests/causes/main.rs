@@ -11,4 +11,5 @@ mod pipes;
 mod ranks;
 mod stops;
 mod story;
+mod twin;
 mod waits;

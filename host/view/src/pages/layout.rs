@@ -2,8 +2,21 @@
 
 use maud::{DOCTYPE, Markup, html};
 
+/// Where a page lies: how its links lead to the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Beside `runs`.
+    Top,
+    /// In a folder: the documentation.
+    Folder,
+}
+
 /// Returns a page. `scripts` are names of assets.
-pub(crate) fn layout(title: &str, scripts: &[&str], content: &Markup) -> Markup {
+pub(crate) fn layout(title: &str, depth: Depth, scripts: &[&str], content: &Markup) -> Markup {
+    let up = match depth {
+        Depth::Top => "",
+        Depth::Folder => "../",
+    };
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -12,18 +25,19 @@ pub(crate) fn layout(title: &str, scripts: &[&str], content: &Markup) -> Markup 
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (title) " · taskscope" }
-                link rel="icon" type="image/svg+xml" href="assets/icon.svg";
-                link rel="stylesheet" href="assets/page.css";
+                link rel="icon" type="image/svg+xml" href={ (up) "assets/icon.svg" };
+                link rel="stylesheet" href={ (up) "assets/page.css" };
                 @for script in scripts {
-                    script type="module" src={ "assets/" (script) } {}
+                    script type="module" src={ (up) "assets/" (script) } {}
                 }
             }
             body {
                 a.skip href="#content" { "skip to the content" }
                 header.top {
-                    a.name href="./" { "taskscope" }
+                    a.name href={ (up) "./" } { "taskscope" }
                     nav aria-label="pages" {
-                        a href="runs" { "runs" }
+                        a href={ (up) "runs" } { "runs" }
+                        a href={ (up) "docs/index.html" } { "docs" }
                     }
                 }
                 main #content tabindex="-1" { (content) }

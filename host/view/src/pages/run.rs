@@ -5,7 +5,7 @@ use std::time::Duration;
 use maud::{Markup, html};
 use store::At;
 
-use super::layout::layout;
+use super::layout::{Depth, layout};
 use super::verdict::{pending, verdict};
 use crate::answer::Trouble;
 use crate::moment::Moment;
@@ -31,9 +31,12 @@ pub(crate) async fn run(view: &View, query: &Query) -> Result<Markup, Trouble> {
         }
         (time(&node.place.node, &run.nodes.iter().map(|it| it.place.node.as_str()).collect::<Vec<_>>()))
         (ranks())
+        (stacks())
+        (part("processes", "Processes"))
+        (part("ipc", "Who waits for whom"))
     };
     let title = format!("{} · attempt {}", run.id.task, run.id.attempt);
-    Ok(layout(&title, &["page.js"], &content))
+    Ok(layout(&title, Depth::Top, &["page.js"], &content))
 }
 
 fn heading(moment: &Moment, query: &Query) -> Markup {
@@ -77,6 +80,34 @@ fn time(node: &str, nodes: &[&str]) -> Markup {
             label.sight for="instant" { "instant" }
             input #instant type="range" min="0" max="0" value="0" step="1" disabled;
             div #timeline data-node=(node) { p.quiet { "reading…" } }
+        }
+    }
+}
+
+fn stacks() -> Markup {
+    html! {
+        section aria-labelledby="stacks-title" {
+            div.bar {
+                h2 #stacks-title { "Stacks" }
+                label { "compared with "
+                    select #with {
+                        option value="" selected { "nothing" }
+                        option value="before" { "the snapshot before" }
+                        option value="first" { "the first snapshot" }
+                    }
+                }
+            }
+            div data-part="stacks" data-late { p.quiet { "reading…" } }
+        }
+    }
+}
+
+/// A part that is asked for when the page is there.
+fn part(name: &str, title: &str) -> Markup {
+    html! {
+        section aria-label=(title) {
+            h2 { (title) }
+            div data-part=(name) data-late { p.quiet { "reading…" } }
         }
     }
 }

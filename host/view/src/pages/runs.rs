@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::layout::layout;
+use super::layout::{Depth, layout};
 use crate::answer::Trouble;
 use crate::query::written;
 use crate::view::View;
@@ -16,7 +16,7 @@ pub(crate) async fn runs(view: &View) -> Result<Markup, Trouble> {
         @if list.is_empty() {
             p { "There are none yet. " code { "taskscope run -- COMMAND" } " makes one." }
         } @else {
-            div.wide {
+            div.wide tabindex="0" {
                 table {
                     thead { tr { th { "task" } th { "attempts" } th { "newest snapshot (UTC)" } } }
                     tbody {
@@ -36,7 +36,7 @@ pub(crate) async fn runs(view: &View) -> Result<Markup, Trouble> {
             }
         }
     };
-    Ok(layout("runs", &[], &content))
+    Ok(layout("runs", Depth::Top, &[], &content))
 }
 
 fn address(task: &str, attempt: Option<u32>) -> String {

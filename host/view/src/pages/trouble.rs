@@ -2,12 +2,16 @@
 
 use maud::{Markup, html};
 
-use super::layout::layout;
+use super::layout::{Depth, layout};
 use crate::answer::Trouble;
+use crate::shelf::Loaded;
+
+/// Snapshots that are named where several cannot be read.
+const FEW: usize = 3;
 
 /// Returns a whole page that says what is the matter.
 pub(crate) fn trouble(trouble: &Trouble) -> Markup {
-    layout("nothing to show", &[], &trouble_part(trouble))
+    layout("nothing to show", Depth::Top, &[], &trouble_part(trouble))
 }
 
 /// Returns a part that says what is the matter.
@@ -19,5 +23,17 @@ pub(crate) fn trouble_part(trouble: &Trouble) -> Markup {
                 p { (hint) }
             }
         }
+    }
+}
+
+/// Returns a line for each snapshot that could not be read, a few of them.
+pub(crate) fn gaps(loaded: &[Loaded]) -> Markup {
+    let troubles: Vec<&str> = loaded
+        .iter()
+        .filter_map(|loaded| loaded.as_ref().err().map(|words| &**words))
+        .collect();
+    html! {
+        @for words in troubles.iter().take(FEW) { p.gap { "not read: " (words) } }
+        @if troubles.len() > FEW { p.gap { "and " (troubles.len() - FEW) " more snapshots" } }
     }
 }

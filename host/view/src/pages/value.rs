@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::layout::layout;
+use super::layout::{Depth, layout};
 use crate::answer::Trouble;
 use crate::query::Query;
 use crate::view::View;
@@ -34,5 +34,5 @@ pub(crate) async fn value(view: &View, query: &Query) -> Result<Markup, Trouble>
         pre tabindex="0" { (shown) }
         @if shown.len() < text.len() { p.quiet { "the rest is not shown" } }
     };
-    Ok(layout("a value", &[], &content))
+    Ok(layout("a value", Depth::Top, &[], &content))
 }

@@ -25,10 +25,10 @@ pub(crate) fn verdict(answered: &Answered, moment: &Moment) -> Markup {
         p.state.(word(verdict.verdict)) {
             span.badge { (verdict.verdict.word()) }
             " "
-            span.cause { (verdict.cause.word()) }
+            a.cause href={ "docs/causes.html#" (verdict.cause.word()) } { (verdict.cause.word()) }
         }
         p.summary { (verdict.summary) }
-        @if let Some(culprit) = &verdict.culprit { (blame(culprit)) }
+        @if let Some(culprit) = &verdict.culprit { (blame(culprit, moment)) }
         (victims(verdict))
         (evidence(&verdict.evidence, moment))
         @if !verdict.findings.is_empty() {
@@ -56,13 +56,20 @@ fn word(state: State) -> &'static str {
     }
 }
 
-fn blame(culprit: &Culprit) -> Markup {
+fn blame(culprit: &Culprit, moment: &Moment) -> Markup {
+    let query = written([
+        ("task", moment.run.id.task.to_string()),
+        ("attempt", moment.run.id.attempt.to_string()),
+        ("node", culprit.node.clone()),
+        ("process", culprit.process.clone()),
+        ("at", moment.at.to_string()),
+    ]);
     html! {
         dl.facts {
             dt { "culprit" }
             dd {
                 @if let Some(rank) = culprit.rank { "rank " (rank) ", " }
-                "process " (culprit.pid)
+                a href={ "process?" (query) } { "process " (culprit.pid) }
                 @if let Some(thread) = culprit.thread.filter(|thread| *thread != culprit.pid) { ", thread " (thread) }
                 " on " (culprit.node)
             }

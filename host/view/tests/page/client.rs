@@ -42,7 +42,7 @@ impl Page {
             .enable_all()
             .build()
             .unwrap();
-        let view = View::new(open(directory), shown);
+        let view = View::new(open(directory), shown, 64 << 20);
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let server = runtime.block_on(Server::bind(any)).unwrap();
         let url = server.url();
@@ -57,6 +57,11 @@ impl Page {
             home: format!("/{home}"),
             _runtime: runtime,
         }
+    }
+
+    /// Returns the address that a browser opens.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}{}", self.address, self.home)
     }
 
     /// Asks for what is below the token.

@@ -1,8 +1,9 @@
 //! The page over real connections: who is let in, what stores in any state give, and what each answer holds.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
 
 mod access;
 mod answers;
+mod browser;
 mod client;
 mod damaged;
 mod job;

@@ -1,0 +1,59 @@
+//! Facts as people write them: the same words on a terminal and on a page.
+
+use crate::GapCode;
+
+/// Returns a number of bytes with three significant digits and a binary unit.
+pub fn size_words(count: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if count < 1024 {
+        return format!("{count} B");
+    }
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let mut value = count as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = if value < 9.995 {
+        2
+    } else {
+        usize::from(value < 99.95)
+    };
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
+/// Returns a state letter of `proc_pid_stat(5)` as a word.
+pub fn state_words(state: char) -> &'static str {
+    match state {
+        'R' => "running",
+        'S' => "sleeping",
+        'D' => "disk sleep (D)",
+        'Z' => "zombie",
+        'T' => "stopped",
+        't' => "traced",
+        'I' => "idle",
+        'X' | 'x' => "dead",
+        'P' => "parked",
+        _ => "?",
+    }
+}
+
+/// Returns a gap's code as words.
+pub fn code_words(code: GapCode) -> &'static str {
+    match code {
+        GapCode::Vanished => "gone when it was read",
+        GapCode::Denied => "denied",
+        GapCode::Reused => "the PID was reused",
+        GapCode::Unsupported => "not supported",
+        GapCode::BlockedRead => "the read hung",
+        GapCode::TimedOut => "timed out",
+        GapCode::Truncated => "cut at the limit",
+        GapCode::Malformed => "not understood",
+        GapCode::Torn => "changed while it was read",
+        GapCode::Off => "switched off",
+        GapCode::NoReader => "no py-spy found",
+        GapCode::Skipped => "skipped",
+        GapCode::Failed => "failed",
+    }
+}

@@ -1,0 +1,96 @@
+"""Looks at pages in a headless Chromium as a person would; prints what is wrong, and ends with 1 where something is.
+
+Usage: browser.py URL CHROMIUM [SHOTS]: with a folder SHOTS, pictures of the run's page at two widths are put there.
+"""
+
+import pathlib
+import sys
+
+import axe_playwright_python
+from playwright.sync_api import sync_playwright
+
+AXE = next(pathlib.Path(axe_playwright_python.__file__).parent.glob("axe*.js")).read_text()
+WIDTHS = (1280, 390)
+PATIENCE_MS = 60_000
+# Within the page: how long moving to another instant takes until the picture has followed.
+SCRUB = """async () => {
+  const slider = document.getElementById("instant"), times = [];
+  for (let step = 0; step < 20; step += 1) {
+    const begun = performance.now();
+    slider.value = String(Math.round(slider.max * step / 20));
+    slider.dispatchEvent(new Event("input"));
+    await new Promise(requestAnimationFrame);
+    times.push(performance.now() - begun);
+  }
+  return times.sort((one, other) => one - other)[10];
+}"""
+
+
+def serious(page):
+    page.evaluate(AXE)
+    found = page.evaluate("axe.run()")["violations"]
+    return [f"{it['id']}: {it['nodes'][0]['html'][:200]}" for it in found if it["impact"] in ("serious", "critical")]
+
+
+def look(context, url, path, wait_for, problems):
+    page = context.new_page()
+    page.on("console", lambda it: problems.append(f"{path} console: {it.text}") if it.type == "error" else None)
+    page.on("pageerror", lambda it: problems.append(f"{path} error: {it}"))
+    page.on("request", lambda it: it.url.startswith(url) or problems.append(f"{path} asks elsewhere: {it.url}"))
+    page.goto(url + path)
+    page.wait_for_selector(wait_for, timeout=PATIENCE_MS)
+    page.wait_for_selector("[aria-busy]", state="detached", timeout=PATIENCE_MS)
+    wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    if wide > 0:
+        problems.append(f"{path} is {wide} pixels too wide at {context.pages[0].viewport_size['width']}")
+    problems.extend(f"{path} axe {it}" for it in serious(page))
+    return page
+
+
+def of_run(context, url, problems, shot):
+    page = look(context, url, "", "#ranks table", problems)
+    page.wait_for_function("!document.body.innerText.includes('still being read')", timeout=PATIENCE_MS)
+    text = page.inner_text("main")
+    for words in ("rank-behind", "load_batch", "Who waits for whom"):
+        if words not in text:
+            problems.append(f"the page does not say `{words}`")
+    if shot:
+        page.screenshot(path=shot, clip={"x": 0, "y": 0, "width": page.viewport_size["width"], "height": 1000}, full_page=True)
+    print(f"moved to another instant in {page.evaluate(SCRUB):.1f} ms (median)")
+    before = page.inner_text("#as-of")
+    page.keyboard.press("ArrowRight")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("ArrowLeft")
+    if page.inner_text("#as-of") == before and "at=" not in page.url:
+        problems.append("the arrow keys move nothing")
+    if page.locator("#ranks .odd").count() == 0:
+        page.click("#newest")
+    page.wait_for_selector("#ranks .odd", timeout=PATIENCE_MS)
+    page.click("#newest")
+    page.wait_for_selector(".processes a", timeout=PATIENCE_MS)
+    return page.locator(".processes a").first.get_attribute("href")
+
+
+def main():
+    url, chromium, shots = (sys.argv[1:] + [None])[:3]
+    problems = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for width in WIDTHS:
+            for scheme in ("light", "dark"):
+                context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+                context.set_default_timeout(PATIENCE_MS)
+                shot = f"{shots}/run-{width}.png" if shots and scheme == "light" else None
+                process = of_run(context, url, problems, shot)
+                look(context, url, process, "details.thread", problems)
+                look(context, url, "runs", "table", problems)
+                docs = look(context, url, "docs/causes.html", "article", problems)
+                docs.fill("#search", "deadlock")
+                docs.wait_for_selector("#found a", timeout=PATIENCE_MS)
+                context.close()
+        browser.close()
+    print("\n".join(problems))
+    sys.exit(1 if problems else 0)
+
+
+main()
