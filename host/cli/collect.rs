@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use capture::Starts;
 use model::Trigger;
 use plugin::Hurry;
 use store::Summary;
@@ -73,7 +74,7 @@ pub(crate) async fn collect(
     let start = ledger.begin(Trigger::Start, 0, Instant::now());
     let (eye, clock) = (opening.eye.clone(), opening.clock);
     let hurry = opening.plugins.hurry();
-    let mut wishes = Wishes::default();
+    let (mut wishes, mut starts) = (Wishes::default(), Starts::default());
     let (hurried, is_hurried) = watch::channel(false);
     board.begin();
     // The task may be short: look while the store is still being opened.
@@ -97,8 +98,8 @@ pub(crate) async fn collect(
             early
         }
     };
-    capture::forget_start();
     while end != Some(Request::TaskEnded) {
+        starts.done();
         let paused = wishes.apply(&mut ledger, &mut schedule, &board);
         let trigger = match (wishes.take_next(&line.judging, &ledger), end) {
             (Some(trigger), _) => trigger,

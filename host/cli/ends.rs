@@ -133,6 +133,20 @@ impl Ends {
         self.look_after_unheld();
     }
 
+    /// Whether somebody is known to live. Who has ended is noted at once, or where nobody tells with the next sample.
+    pub(crate) fn knows_the_living(&self) -> bool {
+        self.lock().knows_the_living()
+    }
+
+    /// Looks for the processes of the task, and returns how many have not ended; a zombie has.
+    pub(crate) fn look(&self) -> usize {
+        // An error says that nothing is left, or that /proc is not there, which snapshots tell.
+        let targets = capture::discover(&self.0.machine, &mut self.scope());
+        let Ok(targets) = targets else { return 0 };
+        self.found(targets.found().collect());
+        targets.living()
+    }
+
     /// Notes processes that were found by discovery alone.
     fn found(&self, found: Vec<Found>) {
         let now = self.0.clock.now();

@@ -15,15 +15,33 @@ pub fn share_one_heap() {
 }
 
 /// Gives back the pages of the program and its libraries that nobody has written, for the whole process: what is needed of them
-/// is mapped again at its first use, from the page cache. To be called once what only a start needs is done.
+/// is mapped again at its first use, from the page cache.
 ///
 /// A start touches much (arguments, settings, the loader's own tables), and the kernel maps 16 pages around each that is
 /// touched. In a helper three of four of them are never used again, and each process of ours has them in its resident memory.
-pub fn forget_start() {
+pub(crate) fn forget_start() {
     #[expect(unsafe_code, reason = "dl_iterate_phdr has no safe wrapper")]
     // SAFETY: the loader calls `forget_unwritten` with each object that is loaded, as its signature says, and keeps nothing.
     unsafe {
         libc::dl_iterate_phdr(Some(forget_unwritten), std::ptr::null_mut());
+    }
+}
+
+/// Counts pieces of work of one kind, and gives back what of the program only a start needs after the first of them, the second, the
+/// fourth, and so on. What is done once, such as finding out what a Python is, is spread over the first ones; what is done
+/// seldom, over all.
+#[derive(Debug, Default)]
+pub struct Starts {
+    done: u64,
+}
+
+impl Starts {
+    /// Notes that a piece of work is done; so seldom that much is given back costs nothing in the long run.
+    pub fn done(&mut self) {
+        self.done += 1;
+        if self.done.is_power_of_two() {
+            forget_start();
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::cost::CpuClocks;
 use crate::error::CaptureError;
 use crate::family::Family;
 use crate::machine::Machine;
+use crate::newcomers;
 use crate::proc::Stat;
 use crate::scope::Scope;
 
@@ -67,11 +68,13 @@ pub fn discover(machine: &Machine, scope: &mut Scope) -> Result<Targets, Capture
     let began = Instant::now();
     let clocks = CpuClocks::read(&machine.helper_pids());
     let mut gaps = Vec::new();
-    let family = Family::of(machine).map_err(|source| CaptureError::Unreadable {
+    let mut family = Family::of(machine).map_err(|source| CaptureError::Unreadable {
         path: machine.proc.clone(),
         source,
     })?;
-    let stats = members(machine, family, scope, &mut gaps);
+    let last = machine.last_pid(&mut family.reader);
+    let look = Look { began, last };
+    let stats = living(machine, family, scope, BTreeMap::new(), look, &mut gaps);
     if stats.is_empty() {
         return Err(CaptureError::NothingLeft { root: scope.root });
     }
@@ -93,8 +96,46 @@ pub fn discover(machine: &Machine, scope: &mut Scope) -> Result<Targets, Capture
     })
 }
 
-/// Returns the living processes of `scope`, which remembers them.
-pub(crate) fn members(
+/// When a look for processes began, and the PID that the kernel had given last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    pub(crate) began: Instant,
+    pub(crate) last: Option<i32>,
+}
+
+/// Returns the living processes of `scope`, which remembers them; `known` are those of them that have been read already. Of a tree only
+/// those that began since the last look are looked for where that is enough; so of a cgroup, where no process at all has begun.
+pub(crate) fn living(
+    machine: &Machine,
+    mut family: Family,
+    scope: &mut Scope,
+    mut known: BTreeMap<ProcessId, Stat>,
+    look: Look,
+    gaps: &mut Vec<Gap>,
+) -> BTreeMap<ProcessId, Stat> {
+    if family.stat_of(scope.root).is_some()
+        && let Ok(lines) = family.cgroup_lines(scope.root.pid)
+    {
+        scope.root_cgroup = lines;
+    }
+    let given = scope.numbers().given(look.last, look.began);
+    let given = given.filter(|given| match scope.kind {
+        ScopeKind::Tree => true,
+        ScopeKind::Cgroup => given.is_empty() && !known.is_empty(),
+    });
+    if let Some(given) = given {
+        newcomers::add(machine, &mut family, scope, &mut known, given);
+    }
+    let is_whole = given.is_none() || known.is_empty();
+    if is_whole {
+        known = members(machine, family, scope, gaps);
+    }
+    scope.numbers().looked(look.began, look.last, is_whole);
+    known
+}
+
+/// Returns the living processes of `scope`, which remembers them, whenever they began.
+fn members(
     machine: &Machine,
     mut family: Family,
     scope: &mut Scope,
@@ -102,11 +143,7 @@ pub(crate) fn members(
 ) -> BTreeMap<ProcessId, Stat> {
     // Until all have been found: a compiler of plugins may be started at any moment.
     let helpers = machine.helpers.hold();
-    if family.stat_of(scope.root).is_some()
-        && let Ok(lines) = family.cgroup_lines(scope.root.pid)
-    {
-        scope.root_cgroup = lines;
-    }
+    let before = scope.members().clone();
     let ours = machine.our_pids(&helpers);
     let found = match scope.kind {
         ScopeKind::Tree => tree(&mut family, scope, &ours),
@@ -123,7 +160,10 @@ pub(crate) fn members(
         .map(|stat| (identity(&stat), stat))
         .collect();
     if !stats.is_empty() {
-        *scope.members() = stats.keys().copied().collect();
+        let mut members = scope.members();
+        // Who has been found by others meanwhile stays.
+        members.retain(|id| !before.contains(id));
+        members.extend(stats.keys());
     }
     stats
 }
@@ -201,7 +241,7 @@ fn ours_and_below(family: &mut Family, scope: &Scope, ours: &BTreeSet<i32>) -> B
     below.into_keys().chain(ours.iter().copied()).collect()
 }
 
-fn identity(stat: &Stat) -> ProcessId {
+pub(crate) fn identity(stat: &Stat) -> ProcessId {
     ProcessId {
         pid: stat.pid,
         start_time_ticks: stat.start_time_ticks,

@@ -48,6 +48,12 @@ impl Family {
             .filter(|stat| stat.start_time_ticks == id.start_time_ticks)
     }
 
+    /// Returns the content of the `status` file of `pid`.
+    pub(crate) fn status(&mut self, pid: i32) -> io::Result<&[u8]> {
+        let path = format!("{pid}/status");
+        self.reader.read_record(self.root.as_fd(), &path)
+    }
+
     /// Returns the lines of the `cgroup` file of `pid`.
     pub(crate) fn cgroup_lines(&mut self, pid: i32) -> io::Result<Vec<String>> {
         let path = format!("{pid}/cgroup");
@@ -136,11 +142,15 @@ impl Family {
         exists("stat") && !exists("children")
     }
 
+    /// Returns the PIDs of the machine, in order.
+    pub(crate) fn all(&mut self) -> Vec<i32> {
+        let listed = self.reader.numbers(self.root.as_fd(), ".");
+        listed.map_or(Vec::new(), |(_, pids)| pids)
+    }
+
     fn walk(&mut self) -> BTreeMap<i32, Vec<i32>> {
         let mut walked = BTreeMap::<i32, Vec<i32>>::new();
-        let listed = self.reader.numbers(self.root.as_fd(), ".");
-        let pids = listed.map_or(Vec::new(), |(_, pids)| pids);
-        for pid in pids {
+        for pid in self.all() {
             if let Some(stat) = self.stat(pid) {
                 walked.entry(stat.ppid).or_default().push(pid);
             }

@@ -9,6 +9,7 @@ mod stack_settings;
 mod discover;
 mod disposition;
 mod family;
+mod newcomers;
 mod scope;
 
 mod allocator;
@@ -61,7 +62,7 @@ pub mod fuzzing;
 #[cfg(test)]
 mod tests;
 
-pub use allocator::{forget_start, share_one_heap};
+pub use allocator::{Starts, share_one_heap};
 pub use capture::{Moment, Options, capture};
 pub use cgroup::memory::{MemoryCgroup, MemoryRoom, machine_room};
 pub use cost::Meter;

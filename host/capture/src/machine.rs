@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use helper::{Held, Register};
 use model::{GapCode, ProcessId};
+use rustix::fs::{Mode, OFlags};
 
 use crate::cost::Meter;
 use crate::error::{CaptureError, gap_code, malformed};
@@ -20,6 +21,7 @@ use crate::ipc::IpcReader;
 use crate::memory::MemoryReader;
 use crate::proc::{Reader, stat, status};
 use crate::recall::Recall;
+use crate::sample::is_of_the_kernel;
 use crate::sight::Sights;
 use crate::stack_settings::StackSettings;
 use crate::stacks::StackReaders;
@@ -49,6 +51,8 @@ pub struct Machine {
     cgroup: PathBuf,
     cpu_count: OnceLock<Option<u32>>,
     hierarchies: OnceLock<Vec<Hierarchy>>,
+    /// Whether processes have the numbers in `proc` that they have for us.
+    numbers_as_for_us: OnceLock<bool>,
 }
 
 impl Machine {
@@ -84,6 +88,7 @@ impl Machine {
             cgroup,
             cpu_count: OnceLock::new(),
             hierarchies: OnceLock::new(),
+            numbers_as_for_us: OnceLock::new(),
         }
     }
 
@@ -216,6 +221,25 @@ impl Machine {
     pub(crate) fn own_pid(&self) -> Option<i32> {
         let target = std::fs::read_link(self.proc.join("self")).ok()?;
         target.to_str()?.parse().ok()
+    }
+
+    /// Returns the PID that the kernel gave last, the fifth word of `/proc/loadavg`. A recording does not count; and the kernel says the
+    /// number in our own PID namespace, which is none of a root that belongs to another.
+    pub(crate) fn last_pid(&self, reader: &mut Reader) -> Option<i32> {
+        let content = reader.read_path(&self.proc.join("loadavg")).ok()?;
+        self.last_pid_of(content)
+    }
+
+    /// Returns the number that `loadavg`, the content of that file, has of the PID that was given last, where it counts.
+    pub(crate) fn last_pid_of(&self, loadavg: &[u8]) -> Option<i32> {
+        let numbers_as_for_us = self.numbers_as_for_us.get_or_init(|| {
+            let is_of_the_kernel = rustix::fs::open(&self.proc, OFlags::PATH, Mode::empty())
+                .is_ok_and(|opened| is_of_the_kernel(&opened));
+            is_of_the_kernel && self.own_pid() == i32::try_from(std::process::id()).ok()
+        });
+        let text = std::str::from_utf8(loadavg).ok()?;
+        let last = text.split_ascii_whitespace().nth(4)?;
+        last.parse().ok().filter(|_| *numbers_as_for_us)
     }
 
     /// The PIDs that are not the task's whoever their parent is: our own and our helpers'. While `helpers` is held no

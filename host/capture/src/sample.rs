@@ -20,6 +20,7 @@ use model::{Sample, Timestamp};
 use crate::capture::milliseconds;
 use crate::cgroup::SampledCgroup;
 use crate::cost;
+use crate::discover::Look;
 use crate::error::CaptureError;
 use crate::machine::Machine;
 use crate::scope::Scope;
@@ -28,7 +29,7 @@ use machine::MachineFiles;
 use members::Members;
 use shares::Shares;
 
-pub(crate) use kept::{Keeper, Kept};
+pub(crate) use kept::{Keeper, Kept, is_of_the_kernel};
 
 /// What samples of one task remember: open files, and which processes there were.
 #[derive(Debug)]
@@ -94,8 +95,9 @@ pub fn sample(sampler: &mut Sampler, moment: SampleMoment) -> Result<Sample, Cap
         shares,
     } = sampler;
     let mut gaps = Vec::new();
-    let (load_average, last_pid) = machine_files.load(keeper);
-    let mut processes = members.read(machine, scope, keeper, last_pid, &mut gaps)?;
+    let (load_average, last) = machine_files.load(machine, keeper);
+    let look = Look { began, last };
+    let mut processes = members.read(machine, scope, keeper, look, &mut gaps)?;
     if let Some(shares) = shares {
         shares.read(machine, &mut processes, &mut gaps);
     }

@@ -11,6 +11,7 @@ use crate::cgroup;
 use crate::discover::tree;
 use crate::family::Family;
 use crate::machine::Machine;
+use crate::newcomers::Numbers;
 
 /// Which processes belong to a task, and which of them have been seen. A clone remembers together with the original.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct Scope {
     pub(crate) kind: ScopeKind,
     /// Those that lived when we last looked.
     pub(crate) members: Arc<Mutex<BTreeSet<ProcessId>>>,
+    /// Which numbers processes had when we last looked.
+    numbers: Arc<Mutex<Numbers>>,
     pub(crate) root: ProcessId,
     /// The lines of the main process's `cgroup` file, as last read.
     pub(crate) root_cgroup: Vec<String>,
@@ -57,12 +60,17 @@ impl Scope {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn numbers(&self) -> MutexGuard<'_, Numbers> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn new(kind: ScopeKind, root: ProcessId, adopter: Option<i32>) -> Self {
         Self {
             adopter,
             directory: None,
             kind,
             members: Arc::default(),
+            numbers: Arc::default(),
             root,
             root_cgroup: Vec::new(),
         }

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::sync::mpsc::{Receiver, channel};
 
 use anyhow::Context;
-use capture::{CaptureError, Machine, Scope};
+use capture::CaptureError;
 use clap::Args;
-use model::Trigger;
+use model::{ProcessId, Trigger};
 use supervise::{Ending, Event};
 
 use crate::args::WatchArgs;
@@ -47,12 +47,7 @@ pub(crate) fn run(args: &AttachArgs, world: &World) -> anyhow::Result<Outcome> {
     if held != root {
         return Err(CaptureError::NothingLeft { root }).with_context(cannot);
     }
-    let helpers = machine.helpers();
     let eye = session.eye(machine, root, None);
-    let family = Family {
-        machine: session.machine().with_helpers(helpers),
-        scope: eye.scope.clone(),
-    };
     let socket = Socket::bind();
     if let Ok(socket) = &socket {
         let path = socket.path.display();
@@ -61,7 +56,7 @@ pub(crate) fn run(args: &AttachArgs, world: &World) -> anyhow::Result<Outcome> {
         ));
     }
     let collector = Collector::start(session.clone(), eye, socket);
-    let end = wait(&session, &collector, family, &events);
+    let end = wait(&session, &collector, root, &events);
     let ends = collector.ends.clone();
     let all_stored = conclude(collector.finish(end), &session);
     ui::say(&ends.words(Ending::Unknown, None).join("\n"));
@@ -72,25 +67,11 @@ pub(crate) fn run(args: &AttachArgs, world: &World) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Finds the processes of the task again and again, so that those whose parents end are still known to belong to it.
-struct Family {
-    machine: Machine,
-    scope: Scope,
-}
-
-impl Family {
-    /// Returns how many have not ended.
-    fn living(&mut self) -> usize {
-        let found = capture::discover(&self.machine, &mut self.scope);
-        found.map_or(0, |targets| targets.living())
-    }
-}
-
 /// Waits until every process of the task has ended or we are told to stop, which is worth one more look.
 fn wait(
     session: &Session,
     collector: &Collector,
-    mut family: Family,
+    root: ProcessId,
     events: &Receiver<Event>,
 ) -> Request {
     let mut happenings = Happenings::of(events, session).with_rounds();
@@ -104,18 +85,21 @@ fn wait(
             }
             Happening::Event(Event::Ended(_)) => {
                 main_process_has_ended = true;
-                match family.living() {
+                match collector.ends.look() {
                     0 => break,
                     count => ui::say(&format!(
                         "process {} has ended; {count} that belong to it go on, and are watched until they end",
-                        family.scope.root().pid
+                        root.pid
                     )),
                 }
             }
             Happening::Event(_) => {}
+            // Who belongs to the task is looked for by samples; what they have found is asked first.
             Happening::Round => {
-                let living = family.living();
-                if main_process_has_ended && living == 0 {
+                if main_process_has_ended
+                    && !collector.ends.knows_the_living()
+                    && collector.ends.look() == 0
+                {
                     break;
                 }
             }

@@ -176,6 +176,11 @@ impl Account {
         new
     }
 
+    /// Whether there is one whose end was not noted.
+    pub(super) fn knows_the_living(&self) -> bool {
+        !self.living.is_empty()
+    }
+
     pub(super) fn is_living(&self, process: ProcessId) -> bool {
         self.living.contains_key(&process)
     }

@@ -12,7 +12,7 @@ use crate::machine::Machine;
 use crate::proc::status::kibibytes;
 use crate::proc::{Reader, key_value, stat, text};
 
-/// Of each level: what it uses, its limit and the most that it used.
+/// Files of each level, as [`MemoryCgroup::names`] has them.
 const LEVEL_1: [&str; 3] = [
     "memory.usage_in_bytes",
     "memory.limit_in_bytes",
@@ -102,7 +102,10 @@ impl MemoryCgroup {
     pub fn tightest(&self) -> Option<MemoryRoom> {
         let levels = self.directories.iter();
         let rooms = levels.filter_map(|directory| {
-            let memory = self.read(directory, &[])?;
+            let [used, limit, most] = self.names();
+            // Most levels have none, and to ask what they use costs more.
+            self.read(directory, &[limit])?.limit_bytes.number()?;
+            let memory = self.read(directory, &[used, limit, most])?;
             Some(MemoryRoom {
                 limit_bytes: memory.limit_bytes.number()?,
                 path: Some(directory.display().to_string()),
@@ -119,7 +122,8 @@ impl MemoryCgroup {
             .directories
             .iter()
             .find(|one| one.as_path() == Path::new(path))?;
-        let memory = self.read(directory, &["memory.stat"])?;
+        let [_, limit, _] = self.names();
+        let memory = self.read(directory, &[limit, "memory.stat"])?;
         // Shared memory is counted among file pages and has nowhere to go.
         Some(
             memory
@@ -128,14 +132,19 @@ impl MemoryCgroup {
         )
     }
 
-    fn read(&self, directory: &Path, more: &[&str]) -> Option<CgroupMemory> {
-        let names = if self.version == 2 { LEVEL_2 } else { LEVEL_1 };
+    /// What a level uses, its limit and the most that it used.
+    fn names(&self) -> [&'static str; 3] {
+        if self.version == 2 { LEVEL_2 } else { LEVEL_1 }
+    }
+
+    /// Reads the files `names`, of which one is the limit.
+    fn read(&self, directory: &Path, names: &[&str]) -> Option<CgroupMemory> {
         let mut files = Files {
             version: self.version,
             ..Files::default()
         };
         let (mut reader, mut gaps) = (Reader::new(), GapList::of_machine());
-        for name in names.iter().chain(more) {
+        for name in names {
             chain::file(&mut files, &mut reader, directory, name, &mut gaps);
         }
         numbers::memory(&files).filter(|memory| memory.limit_bytes != Limit::Unknown)

@@ -15,6 +15,7 @@ use rustix::process::{self, Resource, Rlimit, getpid, getrlimit, kill_process, s
 
 use super::frame;
 use super::passing::Inbox;
+use crate::allocator::forget_start;
 
 /// Makes this process quiet, small and harmless. `name`, of 15 bytes at most, is what `ps` and `top` call it; it may map
 /// `most_memory` bytes, because what it reads may hold any length. Nothing here is needed for its work, so failures are
@@ -44,7 +45,7 @@ pub(crate) fn settle(name: &CStr, most_memory: u64) {
         maximum: Some(0),
     };
     let _ = setrlimit(Resource::Core, none);
-    crate::forget_start();
+    forget_start();
 }
 
 /// Lets this process have as many descriptors as it may: it keeps one of each memory that it is handed.

@@ -13,6 +13,7 @@ use super::executables::Executables;
 use super::handed::Handed;
 use super::image;
 use super::wire::{self, Job, Piece, Request, Task};
+use crate::allocator::Starts;
 use crate::helper::frame::{self, Hello};
 use crate::helper::service::{self, Said};
 use crate::proc::Reader;
@@ -37,7 +38,7 @@ pub fn memory_helper(input: impl AsFd + Send + 'static, mut output: impl Write) 
     if frame::write(&mut output, &Hello::of(wire::PROTOCOL)).is_err() {
         return ExitCode::FAILURE;
     }
-    let mut service = Service::default();
+    let (mut service, mut starts) = (Service::default(), Starts::default());
     while let Ok(said) = requests.recv() {
         let Said::Request(request) = said else {
             continue; // none was asked for
@@ -53,6 +54,7 @@ pub fn memory_helper(input: impl AsFd + Send + 'static, mut output: impl Write) 
         if sink.is_closed {
             return ExitCode::FAILURE;
         }
+        starts.done();
     }
     ExitCode::FAILURE
 }

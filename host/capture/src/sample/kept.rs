@@ -85,18 +85,14 @@ impl Kept {
         Self { file: None, path }
     }
 
-    /// Whether it is kept open.
-    pub(crate) fn is_open(&self) -> bool {
-        self.file.is_some()
-    }
-
     /// Returns the file `name` below `directory`.
     pub(crate) fn below(directory: &Path, name: &str) -> Self {
         Self::at(directory.join(name))
     }
 }
 
-fn is_of_the_kernel(file: &OwnedFd) -> bool {
+/// Whether the kernel forms the content of `file` when it is read.
+pub(crate) fn is_of_the_kernel(file: &OwnedFd) -> bool {
     let kind = rustix::fs::fstatfs(file).map(|it| it.f_type);
     kind.is_ok_and(|kind| KERNEL_FILE_SYSTEMS.contains(&kind))
 }

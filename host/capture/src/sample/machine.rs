@@ -32,22 +32,23 @@ impl MachineFiles {
         }
     }
 
-    /// Returns the load averages, and the number of the PID that was given last: the fifth word of `/proc/loadavg`. A recording does
-    /// not count, so it has no such number.
-    pub(super) fn load(&mut self, keeper: &mut Keeper) -> (Option<[f64; 3]>, Option<String>) {
+    /// Returns the load averages, and the PID that was given last, where that counts.
+    pub(super) fn load(
+        &mut self,
+        machine: &Machine,
+        keeper: &mut Keeper,
+    ) -> (Option<[f64; 3]>, Option<i32>) {
         let Ok(content) = keeper.read(&mut self.load) else {
             return (None, None);
         };
-        let text = String::from_utf8_lossy(content).into_owned();
-        let words: Vec<&str> = text.split_ascii_whitespace().collect();
-        let average = |at: usize| words.get(at)?.parse().ok();
-        let averages = [average(0), average(1), average(2)];
-        let averages = match averages {
-            [Some(one), Some(five), Some(fifteen)] => Some([one, five, fifteen]),
-            _ => None,
+        let last = machine.last_pid_of(content);
+        let text = String::from_utf8_lossy(content);
+        let mut words = text.split_ascii_whitespace().map(|word| word.parse().ok());
+        let averages = [words.next(), words.next(), words.next()].map(Option::flatten);
+        let [Some(one), Some(five), Some(fifteen)] = averages else {
+            return (None, last);
         };
-        let last = words.get(4).filter(|_| self.load.is_open());
-        (averages, last.map(|&word| word.to_owned()))
+        (Some([one, five, fifteen]), last)
     }
 
     /// Reads the rest.

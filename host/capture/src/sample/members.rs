@@ -1,8 +1,4 @@
 //! The processes of a sample: found, and read with files that stay open.
-//!
-//! To find out who is whose child costs several reads a process. No process begins without the kernel's last PID moving on
-//! (`/proc/loadavg`, fifth number), so as long as that stands still the processes are those of the sample before. A process that
-//! is moved into a cgroup, or one that got the very same number after all others went round, is found a little later.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +6,7 @@ use std::io;
 use model::{Gap, GapCode, ProcessId, ProcessSample};
 
 use super::kept::{Keeper, Kept};
-use crate::discover;
+use crate::discover::{self, Look};
 use crate::error::{CaptureError, gap_code, malformed};
 use crate::family::Family;
 use crate::gaps::GapList;
@@ -19,16 +15,10 @@ use crate::proc::status::kibibytes;
 use crate::proc::{Reader, Stat, stat};
 use crate::scope::Scope;
 
-/// After so many samples the processes are looked for whether or not one has begun.
-const SAMPLES_BELIEVED: u32 = 10;
-
 /// The processes of the task, and their files.
 #[derive(Debug, Default)]
 pub(super) struct Members {
-    /// For how many samples what was found is still believed.
-    believed: u32,
     known: BTreeMap<ProcessId, Files>,
-    last_pid: Option<String>,
 }
 
 #[derive(Debug)]
@@ -39,32 +29,21 @@ struct Files {
 }
 
 impl Members {
-    /// Reads all processes of `scope`. `last_pid` is the kernel's.
+    /// Reads all processes of `scope`.
     pub(super) fn read(
         &mut self,
         machine: &Machine,
         scope: &mut Scope,
         keeper: &mut Keeper,
-        last_pid: Option<String>,
+        look: Look,
         gaps: &mut Vec<Gap>,
     ) -> Result<Vec<ProcessSample>, CaptureError> {
-        let is_quiet = last_pid.is_some() && self.last_pid == last_pid && self.believed > 0;
-        let mut found = if is_quiet {
-            self.believed -= 1;
-            self.read_known(keeper)
-        } else {
-            self.believed = SAMPLES_BELIEVED;
-            let family = Family::of(machine).map_err(|source| CaptureError::Unreadable {
-                path: machine.proc.clone(),
-                source,
-            })?;
-            discover::members(machine, family, scope, gaps)
-        };
-        self.last_pid = last_pid;
-        if found.is_empty() {
-            self.believed = 0;
-            found = BTreeMap::new();
-        }
+        let family = Family::of(machine).map_err(|source| CaptureError::Unreadable {
+            path: machine.proc.clone(),
+            source,
+        })?;
+        let known = self.read_known(keeper);
+        let found = discover::living(machine, family, scope, known, look, gaps);
         self.keep(machine, keeper, &found);
         let processes = found
             .into_iter()

@@ -10,6 +10,7 @@ use model::{GapCode, ProcessId};
 
 use super::reader::Reader;
 use super::wire::{self, Answer, Outcome, Request};
+use crate::allocator::Starts;
 use crate::helper::frame::{self, Hello};
 use crate::helper::service::{self, Said};
 
@@ -29,7 +30,7 @@ pub fn stack_helper(input: impl AsFd + Send + 'static, mut output: impl Write) -
     if frame::write(&mut output, &Hello::of(wire::PROTOCOL)).is_err() {
         return ExitCode::FAILURE;
     }
-    let mut reader = Reader::default();
+    let (mut reader, mut starts) = (Reader::default(), Starts::default());
     while let Ok(said) = requests.recv() {
         let Said::Request(request) = said else {
             continue; // none was asked for
@@ -42,6 +43,7 @@ pub fn stack_helper(input: impl AsFd + Send + 'static, mut output: impl Write) -
                 return ExitCode::FAILURE;
             }
         }
+        starts.done();
     }
     ExitCode::FAILURE
 }

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::Instant;
 
 use model::{GapCode, ProcessId, Snapshot};
 use rustix::process::{Gid, Pid, Uid, getpid, set_child_subreaper};
@@ -63,6 +64,25 @@ fn own_pid() -> i32 {
 
 pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn a_process_that_began_since_the_last_look_is_found_by_its_number() {
+    let mut shell = Started::new(
+        Command::new("sh").args(["-c", "read line; sleep 600 & read line; kill $!; read line"]),
+    );
+    let machine = local();
+    let mut scope = Scope::tree(machine.identify(shell.pid()).unwrap(), None);
+    let mut living = || {
+        let targets = discover(&machine, &mut scope).unwrap();
+        let knows_numbers = scope.numbers().given(Some(1), Instant::now()).is_some();
+        (targets.living(), knows_numbers)
+    };
+    wait_until(DEADLINE, || living() == (1, true));
+    shell.write(b"go\n");
+    wait_until(DEADLINE, || living().0 == 2);
+    shell.write(b"go\n");
+    wait_until(DEADLINE, || living().0 == 1);
 }
 
 #[test]
