@@ -82,6 +82,7 @@ pub(crate) fn waits(snapshots: &[&Snapshot]) -> Waits {
         .iter()
         .map(|snapshot| History {
             snapshots: vec![snapshot],
+            ends: Vec::new(),
         })
         .collect();
     Waits::of(&histories)
