@@ -40,13 +40,13 @@ pub(crate) fn words(directory: &Path, bytes_per_day: u64) -> Option<String> {
     };
     let left = disk.f_bavail.saturating_mul(disk.f_frsize);
     let path = directory.display().to_string();
-    Some(match full_soon(&path, bytes_per_day, left) {
-        Some(soon) => format!("warning: {soon}"),
-        None => {
-            let (days, left) = (left / bytes_per_day, table::bytes(left));
-            format!("{grows}; its disk has {left} left, enough for {days} days")
-        }
-    })
+    if let Some(soon) = full_soon(&path, bytes_per_day, left) {
+        return Some(format!("warning: {soon}"));
+    }
+    let (days, left) = (left / bytes_per_day, table::bytes(left));
+    Some(format!(
+        "{grows}; its disk has {left} left, enough for {days} days"
+    ))
 }
 
 fn grows(bytes_per_day: u64) -> String {
