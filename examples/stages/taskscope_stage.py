@@ -1,7 +1,7 @@
 """Stages of a task for taskscope: `with stage("load"): ...`, or `@stage("load")` above a function (not an async one).
 
 Copy this file beside your code. Python 3.6 and later, standard library only. Safe in threads, asyncio tasks (Python 3.7) and after
-a fork. It does nothing where no collector listens. Where a socket is full it waits for room: 20 ms at most, or the seconds that
+a fork. It does nothing where no collector listens. Where a socket is full it waits for room: 100 ms at most, or the seconds that
 TASKSCOPE_STAGE_WAIT says (0: never), and after a wait in vain not again before there was room."""
 import atexit, collections, contextlib, functools, itertools, os, select, socket, threading, time
 try:
@@ -17,9 +17,9 @@ _inside = ContextVar("taskscope_stage", default=os.environ.get("TASKSCOPE_STAGE"
 _late = collections.deque(maxlen=1000)  # ends that found no room in the socket, for the next stage to send
 _thread = getattr(threading, "get_native_id", None)  # Python 3.8
 try:
-    _wait = min(3600.0, max(0.0, float(os.environ.get("TASKSCOPE_STAGE_WAIT", "0.02"))))
+    _wait = min(3600.0, max(0.0, float(os.environ.get("TASKSCOPE_STAGE_WAIT", "0.1"))))
 except ValueError:
-    _wait = 0.02
+    _wait = 0.1
 try:
     _socket = socket.socket(socket.AF_UNIX)
     _socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)  # the kernel gives as much of it as it allows

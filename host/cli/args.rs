@@ -143,7 +143,8 @@ impl Arguments {
     }
 }
 
-fn parse_timestamp(text: &str) -> Result<model::Timestamp, String> {
+/// Reads a UTC time.
+pub(crate) fn parse_timestamp(text: &str) -> Result<model::Timestamp, String> {
     model::Timestamp::parse(text)
         .ok_or_else(|| format!("`{text}` is no UTC time such as 2026-11-29T14:40:57Z"))
 }

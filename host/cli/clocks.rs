@@ -1,15 +1,12 @@
 //! How the clocks of an attempt's nodes stand to each other: asked of what they saw together, and said in words.
 
-use std::time::Duration;
-
 use store::{Key, Offset, Place, Since, Store, StoreError, Timeline};
 
+use crate::root::AROUND;
 use crate::ui::Progress;
 
 /// More nodes than these are not looked at where it is only a help: each takes a handful of requests.
 const MOST_NODES: usize = 8;
-/// How much further back than an instant is looked: a clock that is wrong by so much costs no second look.
-const AROUND: Duration = Duration::from_hours(2);
 const SECOND: i64 = 1_000_000;
 
 /// Returns how far the clocks of `others` are ahead of that of the node of `key`, around its instant; nothing where there are

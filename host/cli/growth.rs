@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use model::Timestamp;
+use model::{MountPurpose, Snapshot, Timestamp};
 use store::NodeSummary;
 
 use crate::page::{self, table};
@@ -34,27 +34,57 @@ pub(crate) fn words(directory: &Path, bytes_per_day: u64) -> Option<String> {
     if bytes_per_day == 0 {
         return None;
     }
-    let grows = format!("the store grows by {} a day", table::bytes(bytes_per_day));
+    let grows = grows(bytes_per_day);
     let Ok(disk) = rustix::fs::statvfs(directory) else {
         return Some(grows);
     };
     let left = disk.f_bavail.saturating_mul(disk.f_frsize);
-    let days = left / bytes_per_day;
-    let left = table::bytes(left);
-    Some(if days < SOON_DAYS {
-        let hours = left_hours(
-            days,
-            bytes_per_day,
-            disk.f_bavail.saturating_mul(disk.f_frsize),
-        );
-        let directory = page::safe(&directory.display().to_string());
+    let path = directory.display().to_string();
+    Some(match full_soon(&path, bytes_per_day, left) {
+        Some(soon) => format!("warning: {soon}"),
+        None => {
+            let (days, left) = (left / bytes_per_day, table::bytes(left));
+            format!("{grows}; its disk has {left} left, enough for {days} days")
+        }
+    })
+}
+
+fn grows(bytes_per_day: u64) -> String {
+    format!("the store grows by {} a day", table::bytes(bytes_per_day))
+}
+
+/// Says that the disk of `directory`, which has `left` bytes, is full soon; `None` where it is not.
+fn full_soon(directory: &str, bytes_per_day: u64, left: u64) -> Option<String> {
+    let days = left.checked_div(bytes_per_day)?;
+    (days < SOON_DAYS).then(|| {
+        let (hours, grows) = (left_hours(days, bytes_per_day, left), grows(bytes_per_day));
+        let (directory, left) = (page::safe(directory), table::bytes(left));
         format!(
-            "warning: {grows}, and the disk of {directory} is full in {hours}: {left} are left; \
+            "{grows}, and the disk of {directory} is full in {hours}: {left} are left; \
              `[store] retention` deletes the oldest snapshots, a longer `--interval` makes fewer"
         )
-    } else {
-        format!("{grows}; its disk has {left} left, enough for {days} days")
     })
+}
+
+/// Warns once when the disk of a directory store will be full soon, by what each snapshot says of it.
+#[derive(Debug, Default)]
+pub(crate) struct DiskWatch {
+    has_warned: bool,
+}
+
+impl DiskWatch {
+    /// Looks at a snapshot that took `size_bytes`; returns what to say.
+    pub(crate) fn look(&mut self, snapshot: &Snapshot, size_bytes: u64) -> Option<String> {
+        let mounts = snapshot.filesystem.mounts.iter();
+        let disk = mounts.rev().find(|it| it.purpose == MountPurpose::Spool)?;
+        let interval = Duration::try_from_secs_f64(snapshot.capture.interval_s?).ok()?;
+        let a_day = DAY.as_millis().checked_div(interval.as_millis())?;
+        let bytes_per_day = u64::try_from(u128::from(size_bytes) * a_day).ok()?;
+        let soon = full_soon(&disk.path, bytes_per_day, disk.bytes_available?);
+        let is_news = !self.has_warned;
+        self.has_warned |= soon.is_some();
+        soon.filter(|_| is_news)
+    }
 }
 
 fn left_hours(days: u64, bytes_per_day: u64, left: u64) -> String {
@@ -112,5 +142,27 @@ mod tests {
             fast.starts_with("warning: ") && fast.contains("retention"),
             "{fast}"
         );
+    }
+
+    #[test]
+    fn a_collector_whose_disk_is_full_soon_says_so_once() {
+        // 10 kB a second are 864 MB a day.
+        let looking = |left: u64| {
+            let mut snapshot = page::tests::snapshot();
+            snapshot.capture.interval_s = Some(1.0);
+            let mount =
+                serde_json::json!({ "bytes_available": left, "path": "/data", "purpose": "spool" });
+            snapshot.filesystem.mounts = vec![serde_json::from_value(mount).unwrap()];
+            snapshot
+        };
+        let mut watch = DiskWatch::default();
+        assert_eq!(watch.look(&looking(864_000_000 * 3), 10_000), None);
+        let said = watch.look(&looking(864_000_000 / 2), 10_000).unwrap();
+        assert!(said.contains("the disk of /data is full in 12 h"), "{said}");
+        assert!(said.contains("retention"), "{said}");
+        assert_eq!(watch.look(&looking(0), 10_000), None, "it is said once");
+        let mut single = looking(0);
+        single.capture.interval_s = None;
+        assert_eq!(DiskWatch::default().look(&single, 10_000), None);
     }
 }

@@ -157,7 +157,8 @@ fn title(page: &mut String, snapshot: &Snapshot, heading: &Heading<'_>, ui: Ui) 
     }
 }
 
-fn trigger_words(trigger: Trigger) -> &'static str {
+/// Returns what caused a snapshot, in words.
+pub(crate) fn trigger_words(trigger: Trigger) -> &'static str {
     match trigger {
         Trigger::Start => "at the start",
         Trigger::Interval => "by interval",

@@ -11,6 +11,7 @@ use store::{Fate, Writer};
 
 use crate::clock::Clock;
 use crate::ends::Ends;
+use crate::growth::DiskWatch;
 use crate::judging::Judging;
 use crate::sampling::Watch;
 
@@ -32,6 +33,8 @@ pub(crate) struct Line {
     pub(crate) ends: Option<Ends>,
     /// What judges them while the task runs.
     pub(crate) judging: Judging,
+    /// Whether the disk of the store will do; none where that is nobody's question.
+    pub(crate) disk: Option<DiskWatch>,
 }
 
 /// The two stages that read the machine.
@@ -83,6 +86,10 @@ impl Line {
         }
         let closer = self.judging.judge(&mut snapshot);
         let written = self.writer.write(&snapshot, self.clock.now()).await;
+        let disk = self.disk.as_mut();
+        if let Some(words) = disk.and_then(|disk| disk.look(&snapshot, written.size_bytes)) {
+            tracing::warn!("{words}.");
+        }
         let id = snapshot.capture.id;
         self.sinks.offer(snapshot);
         Ok(Kept {

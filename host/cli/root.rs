@@ -16,8 +16,8 @@ const DEFAULT_ROOT: &str = ".taskscope";
 /// How much older a snapshot is that another is compared with, where there is one so old.
 const COMPARED: Duration = Duration::from_secs(10);
 
-/// How much further back than a given time is looked. A clock that was set by an hour is seen through.
-const AROUND: Duration = Duration::from_hours(2);
+/// How much further back than a given time is looked. A clock that was set by an hour is seen through, or that of another node.
+pub(crate) const AROUND: Duration = Duration::from_hours(2);
 
 /// Returns the store that `option` names, else the `store` setting, else `.taskscope`.
 pub(crate) fn location(option: Option<&str>, loaded: &Loaded) -> anyhow::Result<Location> {

@@ -30,6 +30,7 @@ use crate::ends::Ends;
 use crate::enrichers::{compiler, enrichers};
 use crate::environment;
 use crate::fault;
+use crate::growth::DiskWatch;
 use crate::judging::Judging;
 use crate::ledger::{Ledger, Pace};
 use crate::names::Names;
@@ -159,6 +160,16 @@ impl Session {
     /// Returns how live judging is tuned; nothing where it is off.
     fn tuning(&self) -> Option<diagnose::Tuning> {
         self.loaded.settings.findings.tuning()
+    }
+
+    /// Returns what watches the disk of a directory store that keeps everything: with retention it grows to an end.
+    fn disk(&self) -> Option<DiskWatch> {
+        let store = &self.loaded.settings.store;
+        let is_simple = store.retention.is_none() && store.spool.directory.is_none();
+        self.location
+            .directory()
+            .filter(|_| is_simple)
+            .map(|_| DiskWatch::default())
     }
 
     /// Returns when to look ahead of the deadline that the environment names.
@@ -319,7 +330,9 @@ impl Opening {
         self.watch.opened(writer.records(), task.clone());
         tokio::spawn(sinks::serve(self.requests, store, task.clone()));
         self.ends.keep_with(writer.records());
+        let disk = self.session.disk();
         Line {
+            disk,
             eye: self.eye,
             plugins: self.plugins,
             sinks: self.sinks,

@@ -153,6 +153,14 @@ fn the_bench_of_stages_tells_what_one_costs() {
 }
 
 #[test]
+fn the_bench_of_a_day_weighs_the_samples_of_a_few_seconds() {
+    let rows = table("day.py", &["--n", "2", "--seconds", "3"]);
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert!(rows[0].starts_with("| 2 | "), "{rows:?}");
+    assert!(!rows[0].starts_with("| 2 | 0 | "), "{rows:?}");
+}
+
+#[test]
 fn the_bench_of_stalls_tells_what_was_added() {
     let rows = table(
         "stall.py",

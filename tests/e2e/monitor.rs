@@ -56,6 +56,22 @@ const SAMPLE: [&str; 11] = [
     "stage",
 ];
 
+const STAGE: [&str; 13] = [
+    "id",
+    "name",
+    "parent_id",
+    "start_seconds",
+    "wall_seconds",
+    "error",
+    "samples",
+    "partial_rss_samples",
+    "peak_process_count",
+    "peak_tree_rss_bytes",
+    "peak_tree_uss_bytes",
+    "peak_tree_pss_bytes",
+    "peak_tree_physical_footprint_bytes",
+];
+
 /// A sandbox with quick samples and these further settings of `[monitor]`.
 fn quick(more: &str) -> Sandbox {
     let sandbox = sandbox();
@@ -284,6 +300,9 @@ fn a_stage_has_its_samples_a_line_at_its_end_and_a_row_in_the_report() {
     );
     let report = report(&sandbox);
     let stage = &report["stages"][0];
+    for field in STAGE {
+        assert!(stage.get(field).is_some(), "{field} is missing");
+    }
     assert_eq!(
         (&stage["name"], &stage["error"]),
         (&"fit".into(), &Value::Null)

@@ -317,8 +317,73 @@ fn clocks_of_two_nodes_an_hour_apart_are_told_by_a_connection_of_both() {
         "{output}"
     );
     assert!(output.stdout.contains(" behind\n"), "{output}");
+    listed_in_the_order_of_what_both_saw(&sandbox);
     let arguments = ["diff", "--from", "2026-11-30T08:00:00Z"];
     let output = sandbox.run(arguments).success();
     let words = "[taskscope] this is node early; --node compares another: late\n";
     assert!(output.stderr.contains(words), "{output}");
+}
+
+/// Snapshots of `early` and `late` in turns, though the clock of `late` is an hour ahead.
+fn listed_in_the_order_of_what_both_saw(sandbox: &Sandbox) {
+    let arguments = ["list", "--snapshots", "--json"];
+    let rows: Vec<Value> = serde_json::from_str(&sandbox.run(arguments).success().stdout).unwrap();
+    let order: Vec<(&str, u64)> = rows
+        .iter()
+        .map(|row| {
+            let id = row["id"].as_str().unwrap();
+            let sequence = id.rsplit('-').next().unwrap().parse().unwrap();
+            (row["node"].as_str().unwrap(), sequence)
+        })
+        .collect();
+    assert_eq!(
+        order,
+        [("early", 0), ("late", 0), ("early", 1), ("late", 1)],
+        "{rows:#?}"
+    );
+    assert!(
+        rows[1]["at"].as_str().unwrap() < "2026-11-30T08:00:15",
+        "{rows:#?}"
+    );
+    assert!(
+        rows[1]["started_at"].as_str().unwrap() >= "2026-11-30T09:00:05",
+        "{rows:#?}"
+    );
+    assert!(
+        rows[1]["clock"]["at_least_us"].as_i64().unwrap() > 3_500_000_000,
+        "{rows:#?}"
+    );
+    let since = [
+        "list",
+        "--snapshots",
+        "--since",
+        "2026-11-30T08:00:05Z",
+        "--node",
+        "early",
+    ];
+    let output = sandbox.run(since).success();
+    assert_eq!(output.stdout.lines().count(), 2, "{output}");
+    assert!(
+        output
+            .stdout
+            .contains("2026-11-30 08:00:10  early  20261130T080010"),
+        "{output}"
+    );
+    let output = sandbox.run(["list", "--snapshots"]).success();
+    let words = "[taskscope] times are as the clock of node early shows them\n[taskscope]   late: its clock is 59m";
+    assert!(output.stderr.contains(words), "{output}");
+    let until = ["list", "--snapshots", "--until", "2026-11-30T07:00:00Z"];
+    let output = sandbox.run(until).success();
+    assert_eq!(output.stdout, "");
+    assert!(
+        output.stderr.contains("has no snapshot of that time"),
+        "{output}"
+    );
+    let output = sandbox.run(["list", "--node", "late"]).success();
+    assert_eq!(output.stdout.lines().count(), 2, "{output}");
+    let output = sandbox.run(["list", "--node", "nobody"]).success();
+    assert!(output.stderr.contains("holds nothing of that"), "{output}");
+    sandbox
+        .run(["list", "--since", "2026-11-30T07:00:00Z"])
+        .exited(2);
 }

@@ -392,7 +392,7 @@ tell()
     let (kept, skipped) = (&stages["ended"], trouble["skipped"].as_u64().unwrap());
     assert_eq!(kept.as_u64().unwrap() + skipped, 20_101, "{stages}");
     assert!(skipped > 10_000, "{stages}");
-    // 20 ms for each of them would be minutes.
+    // A wait for each of them would be half an hour.
     let words = output.stderr.split("took ").nth(1).unwrap();
     let took: f64 = words.split(' ').next().unwrap().parse().unwrap();
     assert!(took < 60.0, "{took} s");

@@ -1,16 +1,19 @@
 //! `taskscope list`
 
+mod snapshots;
+
 use clap::Args;
 use model::Timestamp;
 use serde::Serialize;
 use store::{Location, NodeSummary, Store};
 
+use crate::args::parse_timestamp;
 use crate::commands::World;
 use crate::config;
 use crate::growth;
 use crate::outcome::Outcome;
 use crate::page::table;
-use crate::root;
+use crate::root::{self, Wanted};
 use crate::ui::{self, Progress};
 
 /// List the tasks, attempts and nodes that a store holds, the newest task first
@@ -19,6 +22,30 @@ pub(crate) struct ListArgs {
     /// A directory or a URL, such as `s3://BUCKET/PREFIX` [default: the `store` setting, else .taskscope]
     #[arg(value_name = "ROOT")]
     root: Option<String>,
+
+    /// Only this task [default: all; of snapshots, the newest]
+    #[arg(long, value_name = "PATH")]
+    task: Option<String>,
+
+    /// Only this attempt [default: all; of snapshots, the newest]
+    #[arg(long, value_name = "N")]
+    attempt: Option<u32>,
+
+    /// Only this node [default: all]
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+
+    /// List the snapshots of one attempt instead, of all its nodes in the order in which they were taken
+    #[arg(long)]
+    snapshots: bool,
+
+    /// Only snapshots from this UTC time on, however old [default: the newest, a hundred or more of each node]
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp, requires = "snapshots")]
+    since: Option<Timestamp>,
+
+    /// Only snapshots up to this UTC time
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp, requires = "snapshots")]
+    until: Option<Timestamp>,
 
     /// Print JSON
     #[arg(long)]
@@ -41,18 +68,41 @@ struct Row {
     task: String,
 }
 
+impl ListArgs {
+    fn is_narrowed(&self) -> bool {
+        self.task.is_some() || self.attempt.is_some() || self.node.is_some()
+    }
+
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            attempt: self.attempt,
+            node: self.node.as_deref(),
+            task: self.task.as_deref(),
+        }
+    }
+}
+
 pub(crate) fn run(args: &ListArgs, world: &World) -> anyhow::Result<Outcome> {
     let loaded = config::load(world.config.as_deref())?;
     let location = root::location(args.root.as_deref(), &loaded)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    if args.snapshots {
+        let store = Store::open(&location)?;
+        runtime.block_on(snapshots::list(args, &store, &location))?;
+        return Ok(Outcome::Well);
+    }
     let (summaries, outcome) =
-        runtime.block_on(async { summaries(&Store::open(&location)?, &location).await })?;
+        runtime.block_on(async { summaries(args, &Store::open(&location)?, &location).await })?;
     let now = world.clock.now();
     let rows: Vec<Row> = summaries.iter().map(|it| row(it, now)).collect();
     if args.json {
         ui::data(&(serde_json::to_string(&rows)? + "\n"))?;
+    } else if rows.is_empty() && args.is_narrowed() {
+        ui::say(&format!(
+            "{location} holds nothing of that; `taskscope list` shows what it holds"
+        ));
     } else if rows.is_empty() {
         ui::say(&format!(
             "{location} holds no snapshots; `taskscope run -- COMMAND` makes some"
@@ -72,15 +122,23 @@ pub(crate) fn run(args: &ListArgs, world: &World) -> anyhow::Result<Outcome> {
 
 /// Returns what there is of every node, the newest task first. A node that cannot be read is said and holds up no other.
 async fn summaries(
+    args: &ListArgs,
     store: &Store,
     location: &Location,
 ) -> anyhow::Result<(Vec<NodeSummary>, Outcome)> {
     let mut places = Vec::new();
+    let is_wanted = |wanted: Option<&str>, name: &str| wanted.is_none_or(|wanted| wanted == name);
     for (task, attempts) in root::tasks(store, location).await? {
+        if !is_wanted(args.task.as_deref(), &task.to_string()) {
+            continue;
+        }
         for attempt in attempts {
-            places.extend(store.places(&task, attempt).await?);
+            if args.attempt.is_none_or(|wanted| wanted == attempt) {
+                places.extend(store.places(&task, attempt).await?);
+            }
         }
     }
+    places.retain(|place| is_wanted(args.node.as_deref(), &place.node));
     let progress = Progress::new("nodes", places.len());
     let asked = store.summaries(places, |done| progress.show(done)).await;
     progress.end();

@@ -96,6 +96,7 @@ pub(crate) fn run(args: &SnapshotArgs, world: &World) -> anyhow::Result<Outcome>
             watch: None,
             clock: world.clock,
             ends: None,
+            disk: None,
         };
         let id = line.keep(snapshot).await?.id;
         let written = line.writer.close(LOAD_DEADLINE).await;

@@ -6,8 +6,7 @@ mod stages;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use model::Gap;
-use monitor::{Point, Report};
+use monitor::{GapTotal, Point, Report};
 
 use super::table;
 use super::{bold, code_words, count, red, safe, yellow};
@@ -15,7 +14,7 @@ use crate::ui::Ui;
 use peaks::{peaks, value};
 use stages::stages;
 
-/// Gaps that are shown.
+/// Things that could not be read, of those that are shown.
 const MOST_GAPS: usize = 8;
 /// A gap in the samples is worth a word when it is so many intervals long.
 const LONG_GAP: f64 = 3.0;
@@ -194,11 +193,11 @@ fn notes(report: &Report, ui: Ui) -> String {
             "the sum of RSS is an overcount: a page that n processes share counts n times{pss}"
         );
     }
-    for gap in report.gaps.iter().take(MOST_GAPS) {
-        _ = writeln!(page, "not seen: {}", gap_words(gap));
+    for total in report.gap_totals.iter().take(MOST_GAPS) {
+        _ = writeln!(page, "{}", gap_words(total));
     }
-    if report.gaps.len() > MOST_GAPS {
-        _ = writeln!(page, "and {} more", report.gaps.len() - MOST_GAPS);
+    if report.gap_totals.len() > MOST_GAPS {
+        _ = writeln!(page, "and {} more", report.gap_totals.len() - MOST_GAPS);
     }
     page
 }
@@ -258,15 +257,30 @@ fn doubts(report: &Report) -> Vec<String> {
     doubts
 }
 
-fn gap_words(gap: &Gap) -> String {
-    let of = gap
-        .process
-        .map_or_else(String::new, |id| format!(" of process {}", id.pid));
+fn gap_words(total: &GapTotal) -> String {
+    let gap = &total.newest;
+    let pids: Vec<String> = total
+        .processes
+        .iter()
+        .map(|it| it.pid.to_string())
+        .collect();
+    let of = match pids.as_slice() {
+        [] => String::new(),
+        [pid] => format!(" of process {pid}"),
+        // That is how many are named.
+        [_, _, _, _, _] => format!(" of processes {} and perhaps others", pids.join(", ")),
+        pids => format!(" of processes {}", pids.join(", ")),
+    };
     let detail = gap
         .detail
         .as_ref()
         .map_or_else(String::new, |it| format!(": {}", safe(it)));
-    format!("{}{of} ({}){detail}", safe(&gap.what), code_words(gap.code))
+    format!(
+        "not seen in {}: {}{of} ({}){detail}",
+        count(total.samples, "sample", "samples"),
+        safe(&gap.what),
+        code_words(gap.code)
+    )
 }
 
 fn span(seconds: f64) -> String {
@@ -289,10 +303,11 @@ fn whole(count: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use model::{Gap, GapCode};
     use monitor::{Curve, Monitor, Segment};
 
     use super::*;
-    use crate::sampling::tests::{about, sample};
+    use crate::sampling::tests::{about, id, sample};
 
     const UI: Ui = Ui {
         color: false,
@@ -310,6 +325,9 @@ mod tests {
                 sample.processes[0].rss_bytes = Some(rss);
                 sample.processes[0].utime_ticks = 50 * u64::from(second);
                 sample.duration_ms = 2.0;
+                let gap = Gap::new("io", GapCode::Denied).of(id(2));
+                let gap = gap.with_detail("\u{1b}[2J");
+                sample.gaps.extend((second == 3).then_some(gap));
                 sample
             })
             .collect();
@@ -349,6 +367,7 @@ mod tests {
         in 9 samples the memory of a process could not be read
         sampling failed 1 time, last: no room
         the sum of RSS is an overcount: a page that n processes share counts n times; `[monitor] detailed-memory` adds PSS, which is not
+        not seen in 1 sample: io of process 2 (denied): \\u{1b}[2J
         ");
     }
 

@@ -5,6 +5,7 @@
 
 mod curve;
 mod document;
+mod gaps;
 mod monitor;
 mod peaks;
 mod reading;
@@ -18,6 +19,7 @@ mod tests;
 
 pub use curve::{Curve, Point};
 pub use document::DocumentError;
+pub use gaps::GapTotal;
 pub use monitor::{About, Monitor};
 pub use peaks::{Holder, Peak};
 pub use reading::{Reading, Usage};

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use model::{Gap, ProcessId, Sample, Task, Timestamp};
 
+use crate::gaps::GapTotals;
 use crate::peaks::{self, Peaks};
 use crate::report::{Ended, REPORT_VERSION, Report, Trouble};
 use crate::{Reading, Stages, Statistics};
@@ -45,6 +46,7 @@ pub struct Monitor {
     attempts: u64,
     before: Option<Sample>,
     end: Option<(Timestamp, Option<String>)>,
+    gap_totals: GapTotals,
     gaps: Vec<Gap>,
     longest: f64,
     longest_gap: Option<f64>,
@@ -71,6 +73,7 @@ impl Monitor {
             attempts: 0,
             before: None,
             end: None,
+            gap_totals: GapTotals::default(),
             gaps: Vec::new(),
             longest: 0.0,
             longest_gap: None,
@@ -107,6 +110,7 @@ impl Monitor {
         self.statistics.fold(&reading);
         self.stages.fold(&reading);
         peaks::raise(&mut self.peaks, &reading, &sample, before, ticks);
+        self.gap_totals.count(&sample);
         self.gaps.clone_from(&sample.gaps);
         self.before = Some(sample);
         if self.about.max_samples > 0 {
@@ -170,6 +174,7 @@ impl Monitor {
             ended_well: self.ended.well,
             ended_at: self.end.as_ref().map(|(at, _)| *at),
             error: self.end.as_ref().and_then(|(_, error)| error.clone()),
+            gap_totals: self.gap_totals.list(),
             gaps: self.gaps.clone(),
             latest_sample: self.latest.clone(),
             log_interval: about.log_interval,

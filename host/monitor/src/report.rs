@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::{Gap, Obituary, ProcessId, Task, Timestamp, Unseen};
 use serde::{Deserialize, Serialize};
 
-use crate::{Peak, Reading, Stage, StageTotal, StageTrouble, Statistics};
+use crate::{GapTotal, Peak, Reading, Stage, StageTotal, StageTrouble, Statistics};
 
 /// The `schema_version` of reports that we write.
 pub const REPORT_VERSION: &str = "1.0";
@@ -27,6 +27,9 @@ pub struct Report {
     /// How the task failed; null where it did not, or has not ended, or that is not known.
     #[serde(default)]
     pub error: Option<String>,
+    /// What samples could not read, over the whole run.
+    #[serde(default)]
+    pub gap_totals: Vec<GapTotal>,
     /// What the latest sample could not read.
     #[serde(default)]
     pub gaps: Vec<Gap>,

@@ -1,6 +1,6 @@
 //! Samples by hand, and what they fold to.
 
-use model::{ProcessId, ProcessSample, Sample, Task, TaskPath, Timestamp};
+use model::{Gap, GapCode, ProcessId, ProcessSample, Sample, Task, TaskPath, Timestamp};
 
 use crate::{About, Monitor};
 
@@ -112,6 +112,27 @@ fn errors_heal_and_are_counted() {
     );
     assert_eq!((report.sampling_attempts, report.missed_samples), (2, 4));
     assert_eq!(report.statistics.samples, 1);
+}
+
+#[test]
+fn what_was_not_read_is_told_after_those_who_had_it_have_ended() {
+    let mut monitor = monitor();
+    let gap = |pid| Gap::new("smaps_rollup", GapCode::Skipped).of(id(pid));
+    let mut large = sample(0.0, &[(1, 1), (2, 1)]);
+    large.gaps = vec![gap(1), gap(2), Gap::new("gpus", GapCode::TimedOut)];
+    monitor.sample(large, 0);
+    let mut one = sample(1.0, &[(1, 1), (2, 1)]);
+    one.gaps = vec![gap(2)];
+    monitor.sample(one, 0);
+    monitor.sample(sample(2.0, &[(1, 1)]), 0);
+    let report = monitor.report(monitor.about.started_at, 2.0);
+    assert!(report.gaps.is_empty());
+    let totals = report.gap_totals.iter();
+    let totals: Vec<_> = totals
+        .map(|it| (it.newest.what.as_str(), it.samples, it.processes.len()))
+        .collect();
+    assert_eq!(totals, [("gpus", 1, 0), ("smaps_rollup", 2, 2)]);
+    assert_eq!(report.gap_totals[1].last_at, sample(1.0, &[]).at);
 }
 
 #[test]

@@ -10,6 +10,7 @@
 )]
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use model::Snapshot;
@@ -19,7 +20,7 @@ use taskscope_store::{BareIndex, Location, Place, Store, encode};
 mod sample;
 
 /// The size of a stored snapshot of 64 processes.
-const SIZE_BYTES: usize = 38_000;
+const SIZE_BYTES: usize = 35_400;
 const INTERVAL: Duration = Duration::from_secs(10);
 /// A snapshot is stored for one entry in so many.
 const STORED: u64 = 1000;
@@ -31,7 +32,7 @@ async fn main() {
     match words[..] {
         ["job", directory, nodes, snapshots] => {
             let (nodes, snapshots) = (nodes.parse().unwrap(), snapshots.parse().unwrap());
-            job(&store(directory), nodes, snapshots).await;
+            job(directory, nodes, snapshots);
         }
         ["month", directory, days] => month(directory, days.parse().unwrap()).await,
         _ => {
@@ -64,25 +65,44 @@ fn number(snapshot: &mut Snapshot, sequence: u64) {
     snapshot.capture.id.sequence = sequence;
 }
 
-async fn job(store: &Store, nodes: u64, snapshots: u64) {
-    let mut snapshot = snapshot("a");
-    for node in 0..nodes {
-        snapshot.task.node = format!("node-{node:05}");
-        let mut index = BareIndex::new(store.clone(), &snapshot);
-        for sequence in 0..snapshots {
-            number(&mut snapshot, sequence);
-            index.add(&snapshot, SIZE_BYTES, snapshot.capture.completed_at);
-            if (node * snapshots + sequence).is_multiple_of(STORED) {
-                index.put(&snapshot).await.unwrap();
-            }
-            if sequence % 500 == 499 {
-                assert!(index.write().await);
-            }
+/// Makes the nodes, as many at a time as there are processors; each is a collector of its own, which knows of no other.
+fn job(directory: &str, nodes: u64, snapshots: u64) {
+    let next = AtomicU64::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let mut builder = tokio::runtime::Builder::new_current_thread();
+                let runtime = builder.enable_all().build().unwrap();
+                let store = store(directory);
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= nodes {
+                        break;
+                    }
+                    runtime.block_on(node(&store, number, snapshots));
+                }
+            });
         }
-        assert!(index.write().await);
-    }
-    let bytes = encode(&snapshot).unwrap().len();
+    });
+    let bytes = encode(&snapshot("a")).unwrap().len();
     println!("{nodes} nodes, {snapshots} snapshots each; one of those stored has {bytes} bytes");
+}
+
+async fn node(store: &Store, number: u64, snapshots: u64) {
+    let mut snapshot = snapshot(&format!("node-{number:05}"));
+    let mut index = BareIndex::new(store.clone(), &snapshot);
+    for sequence in 0..snapshots {
+        self::number(&mut snapshot, sequence);
+        index.add(&snapshot, SIZE_BYTES, snapshot.capture.completed_at);
+        if (number * snapshots + sequence).is_multiple_of(STORED) {
+            index.put(&snapshot).await.unwrap();
+        }
+        if sequence % 500 == 499 {
+            assert!(index.write().await);
+        }
+    }
+    assert!(index.write().await);
 }
 
 async fn month(directory: &str, days: u64) {

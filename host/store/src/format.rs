@@ -11,8 +11,10 @@ use flate2::{Compression, GzBuilder, read::GzDecoder};
 use model::{Snapshot, Value};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::error::FormatError;
+use crate::folded::{self, Folded, Kinds};
 use crate::record::{Record, RecordKey};
 use crate::{Key, StoreError};
 
@@ -34,12 +36,13 @@ pub fn encode(snapshot: &Snapshot) -> Result<Vec<u8>, StoreError> {
     if let Some(field) = not_finite(snapshot) {
         return Err(StoreError::Encode(FormatError::NotFinite { field }));
     }
-    gzip_json(snapshot).map_err(StoreError::Encode)
+    gzip_json(&Folded::from(snapshot)).map_err(StoreError::Encode)
 }
 
 /// Reads a stored object; `key` is for the error's text.
 pub fn decode(bytes: &[u8], key: &Key) -> Result<Snapshot, StoreError> {
-    decompress(bytes).map_err(|source| StoreError::Format {
+    let read = inflate(bytes, INFLATED_LIMIT_BYTES).and_then(|text| snapshot_from_json(&text));
+    read.map_err(|source| StoreError::Format {
         key: key.to_string(),
         source,
     })
@@ -64,9 +67,9 @@ pub(crate) fn decode_record<T: DeserializeOwned>(
 pub fn decode_copy(bytes: &[u8], name: &str) -> Result<Snapshot, StoreError> {
     let is_gzip = bytes.starts_with(&[0x1f, 0x8b]);
     let read = if is_gzip {
-        inflate(bytes, INFLATED_LIMIT_BYTES).and_then(|text| from_json(&text))
+        inflate(bytes, INFLATED_LIMIT_BYTES).and_then(|text| snapshot_from_json(&text))
     } else {
-        from_json(bytes)
+        snapshot_from_json(bytes)
     };
     read.map_err(|source| StoreError::Format {
         key: name.to_owned(),
@@ -117,18 +120,38 @@ fn write_json(document: &impl Serialize, writer: impl Write) -> Result<(), Forma
 
 /// Reads a document whose `schema_version` is 1.x.
 pub(crate) fn from_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, FormatError> {
-    // The version is looked at first: a later document may well have another shape, and the version is the reason.
+    head(text)?;
+    serde_json::from_slice(text).map_err(FormatError::Json)
+}
+
+/// Reads a snapshot, folded or whole.
+fn snapshot_from_json(text: &[u8]) -> Result<Snapshot, FormatError> {
+    let kinds = match head(text)?.ipc {
+        Some(ipc) => serde_json::from_str(ipc.get()).map_err(FormatError::Json)?,
+        None => Kinds::default(),
+    };
+    let mut snapshot = serde_json::from_slice(text).map_err(FormatError::Json)?;
+    folded::unfold(&mut snapshot, kinds)
+        .map_err(|reason| FormatError::Json(serde::de::Error::custom(reason)))?;
+    Ok(snapshot)
+}
+
+/// Looks at the version first: a later document may well have another shape, and the version is the reason.
+fn head(text: &[u8]) -> Result<Head<'_>, FormatError> {
     let head: Head = serde_json::from_slice(text).map_err(FormatError::Json)?;
     if head.schema_version.split('.').next() != Some("1") {
         return Err(FormatError::Version {
             version: head.schema_version,
         });
     }
-    serde_json::from_slice(text).map_err(FormatError::Json)
+    Ok(head)
 }
 
 #[derive(Deserialize)]
-struct Head {
+struct Head<'a> {
+    /// Only snapshots have it.
+    #[serde(borrow, default)]
+    ipc: Option<&'a RawValue>,
     schema_version: String,
 }
 

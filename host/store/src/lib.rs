@@ -17,6 +17,7 @@ mod delivery;
 mod drain;
 mod error;
 mod fault;
+mod folded;
 mod format;
 mod history;
 mod index;

@@ -23,7 +23,7 @@ use crate::{Place, Store, StoreError, format, segment};
 
 /// Up to so many entries, about 13 kB, it is written after each snapshot: 0.2 MB, once.
 const SHORT_ENTRIES: usize = 32;
-/// A longer one is written when the snapshots stored since the last time weigh so many times what it does: with 38 kB for a
+/// A longer one is written when the snapshots stored since the last time weigh so many times what it does: with 35 kB for a
 /// snapshot and 400 bytes for an entry, after an eighth of the snapshots that it lists.
 const OUTWEIGHED: u64 = 12;
 /// How long it may lack small snapshots, which seldom outweigh it: 24 times 100 kB a day at most.

@@ -14,15 +14,18 @@ struct Format {
     /// The sequence numbers of its snapshots, each of which is there.
     sequences: &'static [u64],
     first_process: i32,
+    /// How many threads wait for a futex, in each snapshot.
+    futex_waiters: usize,
     schema_version: &'static str,
 }
 
-const FORMATS: [Format; 2] = [
+const FORMATS: [Format; 3] = [
     Format {
         directory: "metaflow_pyspy-1.0",
         place: "TrainFlow/31/train/9/attempt-1/diagnostics/node-gpu-7",
         sequences: &[4],
         first_process: 812,
+        futex_waiters: 0,
         schema_version: "1.0",
     },
     Format {
@@ -30,6 +33,15 @@ const FORMATS: [Format; 2] = [
         place: "Flow/17/train/3/attempt-0/diagnostics/node-node-a",
         sequences: &[0, 1, 2, 3, 4, 5],
         first_process: 4711,
+        futex_waiters: 1,
+        schema_version: "1.1",
+    },
+    Format {
+        directory: "taskscope-1.1-folded",
+        place: "Flow/17/train/3/attempt-0/diagnostics/node-node-a",
+        sequences: &[0, 1, 2],
+        first_process: 4711,
+        futex_waiters: 4,
         schema_version: "1.1",
     },
 ];
@@ -82,4 +94,6 @@ fn check(snapshot: &Snapshot, format: &Format) {
     assert_eq!(snapshot.processes[0].pid, format.first_process);
     let stacks = snapshot.processes[0].pyspy.as_ref().unwrap();
     assert!(!stacks.traces[0].frames.is_empty());
+    let waiters = snapshot.ipc.futexes.iter().map(|futex| futex.waiters.len());
+    assert_eq!(waiters.sum::<usize>(), format.futex_waiters);
 }

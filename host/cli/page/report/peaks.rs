@@ -26,7 +26,12 @@ pub(super) fn peaks(report: &Report) -> String {
         if name == "tree_swap_bytes" && peak.value == 0.0 {
             continue;
         }
-        let mark = if peak.is_partial { " or more" } else { "" };
+        // What was not walked later may have been more.
+        let is_share = matches!(name, "tree_pss_bytes" | "tree_uss_bytes");
+        let mut gaps = report.gap_totals.iter();
+        let is_partial =
+            peak.is_partial || is_share && gaps.any(|it| it.newest.what == "smaps_rollup");
+        let mark = if is_partial { " or more" } else { "" };
         rows.push([
             words.to_owned(),
             now.unwrap_or_else(|| "-".to_owned()),
