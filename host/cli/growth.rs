@@ -40,12 +40,11 @@ pub(crate) fn words(directory: &Path, bytes_per_day: u64) -> Option<String> {
     };
     let left = disk.f_bavail.saturating_mul(disk.f_frsize);
     let path = directory.display().to_string();
-    Some(match full_soon(&path, bytes_per_day, left) {
-        Some(soon) => format!("warning: {soon}"),
-        None => {
-            let (days, left) = (left / bytes_per_day, table::bytes(left));
-            format!("{grows}; its disk has {left} left, enough for {days} days")
-        }
+    Some(if let Some(soon) = full_soon(&path, bytes_per_day, left) {
+        format!("warning: {soon}")
+    } else {
+        let (days, left) = (left / bytes_per_day, table::bytes(left));
+        format!("{grows}; its disk has {left} left, enough for {days} days")
     })
 }
 

@@ -50,7 +50,7 @@ impl Stillness {
     pub fn new(tuning: Tuning) -> Self {
         let patience = tuning.patience.unwrap_or(LONGEST_PATIENCE);
         let first = patience.mul_f64(FIRST);
-        let between = (patience - first) / (LOOKS - 1);
+        let between = patience.saturating_sub(first) / (LOOKS - 1);
         Self {
             first: first.as_secs_f64(),
             // Cut rather than rounded: the last is not to come after the patience.
