@@ -1,5 +1,6 @@
 //! The smallest wrapper: `wrap run COMMAND…` ends as the command ends, `wrap attach PID` when the process does. `wrap group`
-//! is as `run` for the task's process group, `wrap patient` has a grace of half a second, `wrap late` ends when there is a file `end`.
+//! is as `run` for the task's process group, `wrap patient` has a grace of half a second, `wrap late` ends when there is a file `end`,
+//! `wrap orphans` tells of each that it reaps.
 //! It names on stderr each signal that came to it; the tests of this crate look at it from outside.
 #![expect(clippy::print_stderr, reason = "an example speaks for itself")]
 
@@ -15,7 +16,7 @@ use taskscope_supervise::{
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     let mode = arguments.next().expect("`run` or `attach`");
-    let is_late = mode == "late";
+    let (is_late, tells_orphans) = (mode == "late", mode == "orphans");
     let (sender, events) = channel();
     let begun = match mode.to_str() {
         Some("attach") => attach(arguments.next(), sender),
@@ -30,7 +31,8 @@ fn main() -> ExitCode {
         match event {
             Event::Signal(number) => eprintln!("signal {number}"),
             Event::OutOfGrace(_) => eprintln!("killed"),
-            Event::Orphan { ending, .. } => eprintln!("orphan {ending}"),
+            Event::Orphan { ending, .. } if tells_orphans => eprintln!("orphan {ending}"),
+            Event::Orphan { .. } => {}
             Event::Ended(ending) => {
                 while is_late && !std::path::Path::new("end").exists() {
                     std::thread::sleep(Duration::from_millis(5));

@@ -212,7 +212,8 @@ fn orphans_come_to_us_and_are_reaped() {
     let sandbox = sandbox();
     let script = "for i in 1 2 3 4 5; do (sh -c 'exit 4' &); done; (sleep 1000 >&- 2>&- & echo orphan $!); \
                   echo up; exec sleep 1000 >&- 2>&-";
-    let running = start_shell(&sandbox, script);
+    let running = sandbox.spawn(["orphans", "sh", "-c", script]);
+    running.wait_for_stdout("up");
     let stdout = running.stdout();
     let orphan = stdout
         .lines()
