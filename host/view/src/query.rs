@@ -43,7 +43,7 @@ impl Query {
                 }
                 "to" => query.to = Some(time(&name, &value)?),
                 "with" if !value.is_empty() => {
-                    query.with = Some(value.parse().map_err(Trouble::usage)?)
+                    query.with = Some(value.parse().map_err(Trouble::usage)?);
                 }
                 _ => {}
             }

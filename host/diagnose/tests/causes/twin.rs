@@ -46,6 +46,7 @@ fn compared(special: impl Fn(u32, &mut model::Process)) -> Twin {
     });
     let history = History {
         snapshots: snapshots.iter().collect(),
+        ends: Vec::new(),
     };
     let verdict = judge(std::slice::from_ref(&history)).verdict;
     let found = twin(std::slice::from_ref(&history), &verdict).unwrap();
@@ -109,6 +110,7 @@ fn without_a_rank_to_blame_there_is_no_twin() {
     });
     let history = History {
         snapshots: snapshots.iter().collect(),
+        ends: Vec::new(),
     };
     let verdict = judge(std::slice::from_ref(&history)).verdict;
     assert_eq!(twin(std::slice::from_ref(&history), &verdict), None);

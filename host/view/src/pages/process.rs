@@ -59,7 +59,7 @@ fn content(snapshot: &Snapshot, process: &Process) -> Markup {
         @if let Some(memory) = &process.memory { section { h2 { "Memory" } (memory_split(memory)) } }
         section { h2 { "Descriptors" } (descriptors(process)) }
         section { h2 { "Environment, as far as it is on the list" }
-            (pairs(process.distributed_environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect()))
+            (pairs(&process.distributed_environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>()))
         }
         section { h2 { "Limits" } pre tabindex="0" { (process.proc.limits.join("\n")) } }
         section { h2 { "What could not be seen" } (gaps(snapshot, process)) }
@@ -82,9 +82,12 @@ fn facts(snapshot: &Snapshot, process: &Process) -> Markup {
         ),
     ];
     if let Some(waiting) = waiting {
-        let rank = waiting.rank.map(|rank| match waiting.is_rank {
-            true => rank.to_string(),
-            false => format!("helps rank {rank}"),
+        let rank = waiting.rank.map(|rank| {
+            if waiting.is_rank {
+                rank.to_string()
+            } else {
+                format!("helps rank {rank}")
+            }
         });
         facts.extend(rank.map(|rank| ("rank".to_owned(), rank)));
         if !waiting.words.is_empty() {
@@ -106,14 +109,14 @@ fn facts(snapshot: &Snapshot, process: &Process) -> Markup {
             ),
         )
     }));
-    pairs(facts)
+    pairs(&facts)
 }
 
-fn pairs(pairs: Vec<(String, String)>) -> Markup {
+fn pairs(pairs: &[(String, String)]) -> Markup {
     html! {
         @if pairs.is_empty() { p.quiet { "none" } }
         dl.facts {
-            @for (name, value) in &pairs { dt { (short(name)) } dd { (value) } }
+            @for (name, value) in pairs { dt { (short(name)) } dd { (value) } }
         }
     }
 }
@@ -212,7 +215,7 @@ fn memory_split(memory: &MemoryFacts) -> Markup {
     let known = parts
         .into_iter()
         .filter_map(|(name, bytes)| Some((name.to_owned(), size_words(bytes?))));
-    pairs(known.collect())
+    pairs(&known.collect::<Vec<_>>())
 }
 
 fn descriptors(process: &Process) -> Markup {
