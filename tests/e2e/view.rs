@@ -59,6 +59,28 @@ fn a_stored_run_is_a_page_whose_address_is_printed() {
 }
 
 #[test]
+fn a_run_shows_itself_while_it_lasts_and_its_output_is_its_own() {
+    let sandbox = sandbox();
+    let task = "echo begun; while [ ! -e stop ]; do sleep 0.05; done; exit 3";
+    let running = sandbox.spawn([
+        "run",
+        "--view",
+        "--interval",
+        "200ms",
+        "--",
+        "sh",
+        "-c",
+        task,
+    ]);
+    let address = address(&running);
+    wait_until(DEADLINE, || get(&address, "").starts_with("HTTP/1.1 200"));
+    assert!(get(&address, "part/processes").contains("sh -c"));
+    sandbox.write("stop", "");
+    let output = running.wait(DEADLINE).exited(3);
+    assert_eq!(output.stdout, "begun\n");
+}
+
+#[test]
 fn a_port_that_is_taken_and_a_foreign_address_are_said() {
     let sandbox = sandbox();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -115,6 +115,54 @@ fn another_instant_and_a_value_can_be_asked_for() {
 }
 
 #[test]
+fn each_part_of_the_page_follows_the_instant() {
+    let (_root, page) = page(STUCK);
+    let at = "at=2026-11-30T00:53:27Z";
+    let stacks = page.get(&format!("part/stacks?{at}")).text();
+    assert!(stacks.contains("8 threads at 2 places"), "{stacks}");
+    assert!(stacks.contains("load_batch (train.py:13) [5]"), "{stacks}");
+    assert!(stacks.contains("class=\"frame focus\""), "{stacks}");
+    let with = "with=2026-11-30T00:53:20Z";
+    let compared = page.get(&format!("part/stacks?{at}&{with}")).text();
+    assert!(compared.contains("class=\"frame more\""), "{compared}");
+    assert!(
+        compared.contains("<td class=\"number\">+1</td>"),
+        "{compared}"
+    );
+    let same = page.get("part/stacks?at=2026-11-30T00:53:27Z&with=2026-11-30T00:53:26Z");
+    assert!(same.text().contains("Every thread is where it was."));
+    let processes = page.get(&format!("part/processes?{at}")).text();
+    assert!(processes.contains("rank 5") && processes.contains("waits for a lock or a notice"));
+    assert_eq!(page.get(&format!("part/ipc?{at}")).status, 200);
+    let one = page.get(&format!("process?node=node-1&process=1005:100&{at}"));
+    assert_eq!(one.status, 200);
+    let text = one.text();
+    for words in [
+        "load_batch",
+        "futex, FUTEX_WAIT_PRIVATE",
+        "RANK",
+        "Max cpu time",
+    ] {
+        assert!(text.contains(words), "{words} is not in {text}");
+    }
+    let gone = page.get(&format!("process?node=node-1&process=1005:99&{at}"));
+    assert_eq!(gone.status, 404);
+}
+
+#[test]
+fn the_documentation_is_served_and_searched() {
+    let (_root, page) = page(STUCK);
+    let causes = page.get("docs/causes.html");
+    assert_eq!(causes.status, 200);
+    assert!(causes.text().contains("<td id=\"rank-behind\">"));
+    let sections = page.json("docs/search.json");
+    let mut sections = sections.as_array().unwrap().iter();
+    assert!(sections.any(|it| it["url"] == "causes.html#causes"));
+    assert_eq!(page.get("docs").status, 308);
+    assert_eq!(page.get("docs/none.html").status, 404);
+}
+
+#[test]
 fn what_processes_call_themselves_is_no_markup() {
     let root = tempfile::tempdir().unwrap();
     let job = Job {
@@ -134,7 +182,15 @@ fn what_processes_call_themselves_is_no_markup() {
     stacks.traces[0].frames = vec![frame.into()];
     job::put(root.path(), &snapshot);
     let page = Page::of(root.path());
-    for path in ["", "part/verdict", "value?pointer=/processes/0"] {
+    for path in [
+        "",
+        "part/verdict",
+        "part/stacks",
+        "part/processes",
+        "part/ipc",
+        "process?process=1000:100",
+        "value?pointer=/processes/0",
+    ] {
         let reply = page.get(path);
         assert_eq!(reply.status, 200, "{path}");
         let text = reply.text();

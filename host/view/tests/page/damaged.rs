@@ -11,10 +11,14 @@ const JOB: Job = Job {
 };
 
 /// Every address that reads the store.
-const PATHS: [&str; 9] = [
+const PATHS: [&str; 13] = [
     "",
     "runs",
     "part/verdict",
+    "part/stacks?with=latest",
+    "part/processes",
+    "part/ipc",
+    "process?process=1000:100",
     "value?pointer=/capture",
     "api/v1/runs",
     "api/v1/run",
