@@ -143,7 +143,15 @@ fn page(name: &'static str, text: &str) -> Page {
             }
             other => other.clone(),
         };
+        // A table that is wider than its window is moved by keys as well.
+        if matches!(event, Event::Start(Tag::Table(_))) {
+            made.push(Event::Html("<div class=\"wide\" tabindex=\"0\">".into()));
+        }
+        let ends_table = matches!(event, Event::End(TagEnd::Table));
         made.push(event);
+        if ends_table {
+            made.push(Event::Html("</div>".into()));
+        }
     }
     pulldown_cmark::html::push_html(&mut page.body, made.into_iter());
     page

@@ -10,7 +10,7 @@ import axe_playwright_python
 from playwright.sync_api import sync_playwright
 
 AXE = next(pathlib.Path(axe_playwright_python.__file__).parent.glob("axe*.js")).read_text()
-WIDTHS = (1280, 390)
+LOOKS = ((1280, "light"), (390, "dark"))
 PATIENCE_MS = 60_000
 # Within the page: how long moving to another instant takes until the picture has followed.
 SCRUB = """async () => {
@@ -76,18 +76,17 @@ def main():
     problems = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for width in WIDTHS:
-            for scheme in ("light", "dark"):
-                context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-                context.set_default_timeout(PATIENCE_MS)
-                shot = f"{shots}/run-{width}.png" if shots and scheme == "light" else None
-                process = of_run(context, url, problems, shot)
-                look(context, url, process, "details.thread", problems)
-                look(context, url, "runs", "table", problems)
-                docs = look(context, url, "docs/causes.html", "article", problems)
-                docs.fill("#search", "deadlock")
-                docs.wait_for_selector("#found a", timeout=PATIENCE_MS)
-                context.close()
+        for width, scheme in LOOKS:
+            context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            context.set_default_timeout(PATIENCE_MS)
+            shot = f"{shots}/run-{width}.png" if shots else None
+            process = of_run(context, url, problems, shot)
+            look(context, url, process, "details.thread", problems)
+            look(context, url, "runs", "table", problems)
+            docs = look(context, url, "docs/causes.html", "article", problems)
+            docs.fill("#search", "deadlock")
+            docs.wait_for_selector("#found a", timeout=PATIENCE_MS)
+            context.close()
         browser.close()
     print("\n".join(problems))
     sys.exit(1 if problems else 0)
