@@ -230,16 +230,21 @@ impl Machine {
         self.last_pid_of(content)
     }
 
-    /// Returns the number that `loadavg`, the content of that file, has of the PID that was given last, where it counts.
-    pub(crate) fn last_pid_of(&self, loadavg: &[u8]) -> Option<i32> {
-        let numbers_as_for_us = self.numbers_as_for_us.get_or_init(|| {
+    /// Whether a PID here is the same process for system calls of ours: not in the `/proc` of another PID namespace, nor in
+    /// a copy.
+    pub fn numbers_as_for_us(&self) -> bool {
+        *self.numbers_as_for_us.get_or_init(|| {
             let is_of_the_kernel = rustix::fs::open(&self.proc, OFlags::PATH, Mode::empty())
                 .is_ok_and(|opened| is_of_the_kernel(&opened));
             is_of_the_kernel && self.own_pid() == i32::try_from(std::process::id()).ok()
-        });
+        })
+    }
+
+    /// Returns the number that `loadavg`, the content of that file, has of the PID that was given last, where it counts.
+    pub(crate) fn last_pid_of(&self, loadavg: &[u8]) -> Option<i32> {
         let text = std::str::from_utf8(loadavg).ok()?;
         let last = text.split_ascii_whitespace().nth(4)?;
-        last.parse().ok().filter(|_| *numbers_as_for_us)
+        last.parse().ok().filter(|_| self.numbers_as_for_us())
     }
 
     /// The PIDs that are not the task's whoever their parent is: our own and our helpers'. While `helpers` is held no

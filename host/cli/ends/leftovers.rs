@@ -52,8 +52,12 @@ impl Ends {
         lines
     }
 
-    /// Ends `living` and says how that went.
+    /// Ends `living` and says how that went. Where a PID may be another process for us, nobody is signalled.
     fn end_all(&self, living: Vec<Found>, grace: Duration) -> String {
+        if !self.0.machine.numbers_as_for_us() {
+            return "they are not ended: --proc-root shows PIDs that are not those of taskscope's own PID namespace"
+                .to_owned();
+        }
         let total = living.len();
         self.signal(&living, Signal::TERM);
         let left = self.left_of(living, grace);

@@ -56,6 +56,19 @@ fn killed() -> Ending {
 }
 
 #[test]
+fn nobody_is_ended_whose_pid_may_be_another_process_for_us() {
+    let mut process = Stand::new();
+    let fake = FakeMachine::new()
+        .process(NOBODY, |it| it)
+        .process(process.pid(), |it| it.ppid(NOBODY));
+    let (ends, _) = begin(&fake, NOBODY);
+    let lines = ends.leftovers(Some(Duration::ZERO));
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[1].starts_with("they are not ended"), "{lines:?}");
+    assert!(process.0.try_wait().unwrap().is_none());
+}
+
+#[test]
 fn a_kill_that_the_events_of_a_cgroup_of_version_2_count_is_one_for_want_of_memory() {
     let process = Stand::new();
     let mut fake = FakeMachine::new()

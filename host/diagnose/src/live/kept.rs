@@ -83,9 +83,14 @@ fn facts(facts: &ProcFacts) -> ProcFacts {
 }
 
 fn thread(thread: &Thread) -> Thread {
+    // The kernel's stack is asked for where no signal reaches the thread alone, and is most of what a thread weighs.
+    let kernel_stack = match thread.state {
+        Some('D') => thread.kernel_stack.clone(),
+        _ => Vec::new(),
+    };
     Thread {
         call: thread.call.clone(),
-        kernel_stack: thread.kernel_stack.clone(),
+        kernel_stack,
         schedstat: thread.schedstat.clone(),
         state: thread.state,
         stime_ticks: thread.stime_ticks,
