@@ -70,11 +70,17 @@ fn full_soon(directory: &str, bytes_per_day: u64, left: u64) -> Option<String> {
 #[derive(Debug, Default)]
 pub(crate) struct DiskWatch {
     has_warned: bool,
+    /// When the first snapshot was taken: what a short task stores is no rate.
+    since: Option<Timestamp>,
 }
 
 impl DiskWatch {
     /// Looks at a snapshot that took `size_bytes`; returns what to say.
     pub(crate) fn look(&mut self, snapshot: &Snapshot, size_bytes: u64) -> Option<String> {
+        let now = snapshot.capture.started_at;
+        if now.since(*self.since.get_or_insert(now)) < SHORTEST {
+            return None;
+        }
         let mounts = snapshot.filesystem.mounts.iter();
         let disk = mounts.rev().find(|it| it.purpose == MountPurpose::Spool)?;
         let interval = Duration::try_from_secs_f64(snapshot.capture.interval_s?).ok()?;
@@ -147,22 +153,27 @@ mod tests {
     #[test]
     fn a_collector_whose_disk_is_full_soon_says_so_once() {
         // 10 kB a second are 864 MB a day.
-        let looking = |left: u64| {
+        let looking_at = |seconds: u64, left: u64| {
             let mut snapshot = page::tests::snapshot();
+            snapshot.capture.started_at = after(seconds);
             snapshot.capture.interval_s = Some(1.0);
             let mount =
                 serde_json::json!({ "bytes_available": left, "path": "/data", "purpose": "spool" });
             snapshot.filesystem.mounts = vec![serde_json::from_value(mount).unwrap()];
             snapshot
         };
+        let looking = |left: u64| looking_at(60, left);
         let mut watch = DiskWatch::default();
+        let early = [0, 59].map(|seconds| looking_at(seconds, 0));
+        assert!(early.iter().all(|it| watch.look(it, 10_000).is_none()));
         assert_eq!(watch.look(&looking(864_000_000 * 3), 10_000), None);
         let said = watch.look(&looking(864_000_000 / 2), 10_000).unwrap();
         assert!(said.contains("the disk of /data is full in 12 h"), "{said}");
         assert!(said.contains("retention"), "{said}");
         assert_eq!(watch.look(&looking(0), 10_000), None, "it is said once");
-        let mut single = looking(0);
+        let (mut watch, mut single) = (DiskWatch::default(), looking(0));
         single.capture.interval_s = None;
-        assert_eq!(DiskWatch::default().look(&single, 10_000), None);
+        assert_eq!(watch.look(&looking_at(0, 0), 10_000), None);
+        assert_eq!(watch.look(&single, 10_000), None);
     }
 }

@@ -184,7 +184,7 @@ fn the_bench_of_why_finds_the_straggler() {
         "{output}"
     );
     assert!(
-        rows[1].starts_with("| 70 | 8 | 40 | 4 | ") && rows[1].ends_with("| found |"),
+        rows[1].starts_with("| 70 | 8 | 40 | 7 | ") && rows[1].ends_with("| found |"),
         "{output}"
     );
 }

@@ -345,9 +345,9 @@ fn where_nothing_can_be_written_snapshots_wait_in_the_user_s_own_place() {
 #[test]
 fn a_store_whose_disk_is_full_soon_is_said_once_while_the_task_runs() {
     let sandbox = sandbox();
-    // Some kilobytes each 0.2 s are a gigabyte a day.
+    // Some kilobytes each 0.2 s are a gigabyte a day; over less than a minute that is no rate.
     let script = "mount -t tmpfs -o size=32m none /mnt && \
-                  exec \"$0\" run --interval 200ms --store /mnt -- sh -c 'sleep 3; exit 3'";
+                  exec \"$0\" run --interval 200ms --store /mnt -- sh -c 'sleep 64; exit 3'";
     let Some(output) = crate::our_failures::among_mounts(&sandbox, script) else {
         return;
     };

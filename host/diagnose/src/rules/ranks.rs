@@ -94,7 +94,8 @@ fn behind(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     Ok(found)
 }
 
-fn one(scene: &Scene<'_>, group: &Group) -> Verdict {
+/// Says that the first of those that are behind holds the group up.
+pub(super) fn one(scene: &Scene<'_>, group: &Group) -> Verdict {
     let case = &scene.case;
     let culprit = group.behind[0];
     let victims: Vec<usize> = group
