@@ -79,12 +79,15 @@ fn change(status: &WaitIdStatus) -> Change {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::CommandExt;
     use std::process::Command;
     use std::time::{Duration, Instant};
 
     /// Waits for a change of a shell that runs `script`, of which there is one.
     fn of(script: &str) -> Change {
-        let child = Command::new("/bin/sh").args(["-c", script]).spawn();
+        // In a group of its own: SIGTSTP stops nobody in a group whose parents are all in it or of another session.
+        let mut shell = Command::new("/bin/sh");
+        let child = shell.args(["-c", script]).process_group(0).spawn();
         let pid = child.unwrap().id().try_into().unwrap();
         let deadline = Instant::now() + Duration::from_mins(1);
         let options = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
