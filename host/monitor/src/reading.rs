@@ -99,11 +99,12 @@ impl Reading {
     /// Returns what `sample` says; `before` is the one before it, `ticks` are the clock ticks of a second, `stage` names what
     /// is going on.
     pub fn of(sample: &Sample, before: Option<&Sample>, ticks: u64, stage: String) -> Self {
-        let is_read = |process: &ProcessSample| process.rss_bytes.is_some() || process.state == 'Z';
+        let has_ended = |process: &ProcessSample| matches!(process.state, 'Z' | 'X');
+        let is_read = |process: &ProcessSample| process.rss_bytes.is_some() || has_ended(process);
         let all = sample.processes.len();
         let rss_processes = sample.processes.iter().filter(|it| is_read(it)).count();
         let (pss_processes, tree_pss_bytes) = sample.sum(|it| it.pss_bytes);
-        let zombies = sample.processes.iter().filter(|it| it.state == 'Z').count();
+        let ended = sample.processes.iter().filter(|it| has_ended(it)).count();
         let (_, tree_rss_bytes) = sample.sum(|it| it.rss_bytes);
         let root = |it: &ProcessSample| it.identity == sample.root;
         let (_, parent_rss_bytes) = sample.sum(|it| it.rss_bytes.filter(|_| root(it)));
@@ -120,7 +121,7 @@ impl Reading {
             machine_cpu_percent: before.and_then(|it| machine_cpu(&sample.machine, &it.machine)),
             parent_rss_bytes,
             process_count: count(all),
-            pss_complete: pss_processes > 0 && pss_processes + zombies == all,
+            pss_complete: pss_processes > 0 && pss_processes + ended == all,
             pss_processes: count(pss_processes),
             rss_complete: rss_processes == all,
             rss_processes: count(rss_processes),

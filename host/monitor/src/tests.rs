@@ -81,13 +81,15 @@ fn a_partial_sample_is_counted_and_marks_its_peak() {
 }
 
 #[test]
-fn a_zombie_has_no_memory_and_is_not_missing() {
-    let mut monitor = monitor();
-    let mut ended = sample(0.0, &[(1, 100), (2, 0)]);
-    ended.processes[1].state = 'Z';
-    let reading = monitor.sample(ended, 0);
-    assert!(reading.rss_complete);
-    assert_eq!(reading.rss_processes, 2);
+fn who_has_ended_has_no_memory_and_is_not_missing() {
+    for state in ['Z', 'X'] {
+        let mut monitor = monitor();
+        let mut ended = sample(0.0, &[(1, 100), (2, 0)]);
+        ended.processes[1].state = state;
+        let reading = monitor.sample(ended, 0);
+        assert!(reading.rss_complete, "{state}");
+        assert_eq!(reading.rss_processes, 2);
+    }
 }
 
 #[test]
