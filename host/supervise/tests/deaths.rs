@@ -88,8 +88,10 @@ fn is_new_kernel() -> bool {
 fn whose_end_is_not_known_is_told_again_when_it_has_been_reaped() {
     let (sender, told) = channel();
     let deaths = Deaths::watch(8, move |death| {
-        _ = sender.send((death.is_reaped, death.ending()));
-        death.ending() != Ending::Unknown
+        // Asked once: it may be reaped meanwhile.
+        let ending = death.ending();
+        _ = sender.send((death.is_reaped, ending));
+        ending != Ending::Unknown
     });
     let deaths = deaths.expect("a thread and descriptors");
     let (mut child, process) = child();
