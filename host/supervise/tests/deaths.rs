@@ -167,6 +167,7 @@ fn a_signal_goes_to_who_is_held_and_to_no_other() {
     assert!(deaths.signal(process, rustix::process::Signal::TERM));
     told.recv_timeout(DEADLINE + Duration::from_secs(1))
         .expect("it ended");
+    wait_until(DEADLINE, || deaths.count() == 0);
     assert!(!deaths.signal(process, rustix::process::Signal::TERM));
     child.wait().expect("it is ours");
 }
