@@ -1,6 +1,6 @@
 //! Judging while the task runs: each new snapshot with the last few before it. Says what is established, once an episode.
 //!
-//! Of older snapshots only what judging needs is kept ([`kept`]), and only so many as show whether something moves; what
+//! Of older snapshots only what judging needs is kept ([`kept()`]), and only so many as show whether something moves; what
 //! reaches further back is folded into tracks (`motion/track.rs`). So memory grows with processes, not with time.
 
 mod episode;
