@@ -114,13 +114,9 @@ async fn told(State(view): State<Arc<View>>, uri: Uri, headers: HeaderMap) -> Re
         let query = Query::parse(uri.query().unwrap_or_default())?;
         events::events(view, &query).await
     };
-    listened.await.unwrap_or_else(|trouble| {
-        let answer = Answer {
-            status: trouble.status,
-            ..Answer::json(&trouble)
-        };
-        answer.respond(&headers)
-    })
+    listened
+        .await
+        .unwrap_or_else(|trouble| refused(&trouble).respond(&headers))
 }
 
 async fn part(
@@ -153,11 +149,16 @@ async fn document(
         let query = Query::parse(uri.query().unwrap_or_default())?;
         api::document(&view, &name, &query).await
     };
-    let answer = made.await.unwrap_or_else(|trouble| Answer {
-        status: trouble.status,
-        ..Answer::json(&trouble)
-    });
+    let answer = made.await.unwrap_or_else(|trouble| refused(&trouble));
     answer.respond(&headers)
+}
+
+/// What a program is told of a trouble.
+fn refused(trouble: &Trouble) -> Answer {
+    Answer {
+        status: trouble.status,
+        ..Answer::json(trouble)
+    }
 }
 
 async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
