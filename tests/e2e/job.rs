@@ -77,8 +77,12 @@ fn every_rank_of_the_example_is_seen_with_its_stack_and_its_place() {
                 && note(&seen, identity, "local-rank").is_some()
         );
     }
-    let launcher = seen["processes"][0]["identity"].clone();
-    assert_eq!(note(&seen, &launcher, "role").unwrap(), "launcher");
+    // Not the first of the list: where numbers of processes began anew at 1 the ranks have lower ones.
+    let parent = &ranks(&seen)[0].0["ppid"];
+    let mut processes = seen["processes"].as_array().unwrap().iter();
+    let launcher = processes.find(|process| process["pid"] == *parent).unwrap();
+    let role = note(&seen, &launcher["identity"], "role");
+    assert_eq!(role.unwrap(), "launcher");
     let missing = seen["annotations"]
         .as_array()
         .unwrap()
