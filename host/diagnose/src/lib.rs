@@ -18,6 +18,7 @@ mod python;
 mod ranges;
 mod ranks;
 mod reading;
+mod rests;
 pub mod rules;
 mod scene;
 mod stillness;
