@@ -6,6 +6,7 @@
 mod account;
 mod cgroups;
 mod circumstances;
+mod dead;
 mod last_seen;
 mod leftovers;
 mod listener;

@@ -248,7 +248,7 @@ fn the_order_of_deaths_is_the_order_in_which_they_died() {
     for _ in 0..repetitions(20) {
         let sandbox = sandbox();
         sandbox.write("order.py", IN_ORDER);
-        let command = ["run", "--interval", "1s", "--", python(), "order.py"];
+        let command = ["run", "--interval", "200ms", "--", python(), "order.py"];
         let running = sandbox.spawn(command);
         wait_until(DEADLINE, || {
             stored(&sandbox).last().is_some_and(|id| {

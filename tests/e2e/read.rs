@@ -7,7 +7,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use testkit::{PythonJob, Sandbox, newest_python, wait_until_asleep};
 
-use crate::support::{binary, process, sandbox, scrubbed, stored};
+use crate::support::{UNTIL_STORED, binary, process, sandbox, scrubbed, stored};
 
 #[test]
 fn an_empty_store_says_how_to_fill_it() {
@@ -201,7 +201,7 @@ fn secrets_on_the_command_line_never_reach_the_store() {
         "--",
         "sh",
         "-c",
-        "sleep 0.3; :",
+        UNTIL_STORED,
         "--password=hunter2hunter2",
         "--epochs=3",
     ];

@@ -287,7 +287,7 @@ mod tests {
                 writer.write(&snapshot, sample::time(sequence)).await;
             }
             let summary = writer.close(Duration::from_millis(100)).await;
-            assert!(begun.elapsed() < Duration::from_secs(5));
+            assert!(begun.elapsed() < Duration::from_mins(1));
             let all_spooled = Summary {
                 spooled: 20,
                 ..Summary::default()

@@ -138,7 +138,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 "#;
 
 /// Builds the clock, which what is started with it asks; the reason where that cannot be.
-fn stepped_clock(sandbox: &Sandbox) -> Option<PathBuf> {
+pub(crate) fn stepped_clock(sandbox: &Sandbox) -> Option<PathBuf> {
     let source = sandbox.write("clock.c", STEPPED_CLOCK);
     let library = sandbox.path("clock.so");
     let built = Command::new("cc")
