@@ -132,7 +132,7 @@ impl<'a> Node<'a> {
                 td {
                     span.depth { (INDENT.repeat(depth.min(12))) }
                     a href={ "process?" (address(self.moment, &self.snapshot.task.node, process)) } { (process.pid) }
-                    " " span.command { (short(&process.command)) }
+                    " " span.command title=(short(&process.command)) { (short(without_folder(&process.command))) }
                 }
                 td { (self.part(process)) }
                 td.bad[matches!(process.state, 'D' | 'T' | 't' | 'Z' | 'X')] { (state_words(process.state)) }
@@ -178,6 +178,14 @@ impl<'a> Node<'a> {
     }
 }
 
+/// A command without the folder of its program, which says little and takes much room.
+fn without_folder(command: &str) -> &str {
+    let program = command.split(' ').next().unwrap_or(command);
+    program
+        .rfind('/')
+        .map_or(command, |slash| &command[slash + 1..])
+}
+
 /// What stands before a process for each process above it.
 const INDENT: &str = "\u{2502} ";
 
@@ -199,7 +207,7 @@ pub(crate) fn address(moment: &Moment, node: &str, process: &Process) -> String 
         ("attempt", moment.run.id.attempt.to_string()),
         ("node", node.to_owned()),
         ("process", process.identity.to_string()),
-        ("at", moment.at.to_string()),
+        ("at", moment.named(node)),
     ])
 }
 
