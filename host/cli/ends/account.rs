@@ -189,6 +189,17 @@ impl Account {
         !self.is_living(process) && !self.dead.contains(process)
     }
 
+    /// Whether somebody has seen a process of this PID that began between two ticks since boot.
+    pub(super) fn knows(&self, pid: i32, first: u64, last: u64) -> bool {
+        let of = |start_time_ticks| ProcessId {
+            pid,
+            start_time_ticks,
+        };
+        let range = of(first)..=of(last);
+        let mut living = self.living.range(range.clone());
+        living.next().is_some() || self.dead.range(range).next().is_some()
+    }
+
     /// Counts orphans that ended before anybody had looked at them.
     pub(super) fn count_orphans(&mut self, count: u64) {
         self.unseen.orphans += count;
@@ -344,6 +355,6 @@ impl Account {
     }
 
     pub(super) fn unseen(&self) -> Unseen {
-        self.unseen
+        self.unseen.clone()
     }
 }

@@ -198,7 +198,8 @@ impl Writer {
             size_bytes,
         };
         let object = ObjectKey::Snapshot(key.clone());
-        let spooled = self.spool.put(object.clone(), Arc::clone(&bytes)).await;
+        let (copy, tally) = (object.clone(), &self.tally);
+        let spooled = self.spool.put(copy, Arc::clone(&bytes), tally).await;
         let is_spooled = spooled.is_ok();
         let parcel = Parcel {
             listed: Some((Listed::of(snapshot, &key, bytes.len()), now)),
