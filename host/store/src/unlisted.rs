@@ -12,6 +12,8 @@ use crate::{Facts, Key, Store, StoreError, format};
 struct Own {
     capture: OwnCapture,
     processes: Vec<IgnoredAny>,
+    #[serde(default)]
+    findings: Vec<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -47,6 +49,7 @@ impl Store {
             size_bytes: bytes.len() as u64,
             started_at: own.capture.started_at,
             trigger: own.capture.trigger,
+            findings: own.findings.len() as u64,
         })
     }
 }
