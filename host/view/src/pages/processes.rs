@@ -211,13 +211,15 @@ pub(crate) fn address(moment: &Moment, node: &str, process: &Process) -> String 
     ])
 }
 
-/// The processes in the order of a tree, each with how many are above it. A parent that is its own descendant, in a damaged
+/// The processes in the order of a tree, the oldest first, each with how many are above it. A parent that is its own descendant, in a damaged
 /// snapshot, is a beginning.
 fn tree(snapshot: &Snapshot) -> Vec<(usize, &Process)> {
     let pids: HashSet<i32> = snapshot.processes.iter().map(|it| it.pid).collect();
     let mut children: BTreeMap<i32, Vec<&Process>> = BTreeMap::new();
     let mut roots = Vec::new();
-    for process in &snapshot.processes {
+    let by_age = snapshot.by_age().into_iter();
+    let by_age: Vec<&Process> = by_age.map(|index| &snapshot.processes[index]).collect();
+    for process in by_age.iter().copied() {
         if pids.contains(&process.ppid) && process.ppid != process.pid {
             children.entry(process.ppid).or_default().push(process);
         } else {
@@ -227,7 +229,7 @@ fn tree(snapshot: &Snapshot) -> Vec<(usize, &Process)> {
     let mut ordered = Vec::new();
     let mut seen = HashSet::new();
     // What is in no tree, because it is in a circle, comes last.
-    for root in roots.into_iter().chain(&snapshot.processes) {
+    for root in roots.into_iter().chain(by_age) {
         let mut waiting = vec![(0, root)];
         while let Some((depth, process)) = waiting.pop() {
             if seen.insert(process.identity) {
