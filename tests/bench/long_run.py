@@ -91,9 +91,10 @@ def end(triggers):
     return triggers.index("signal") if "signal" in triggers else len(triggers)
 
 
-def stretch(node, store, count, interval_s):
+def stretch(node, job, store, count, interval_s):
     """Writes `count` snapshots into `store`; returns the folder of their node."""
     texts = [gzip.decompress(path.read_bytes()) for path in sorted((node / "snapshots").iterdir(), key=lambda it: it.name[-14:])]
+    texts = [text.replace(str(job).encode(), b"/srv/job") for text in texts]
     # The end of the job is no part of it.
     triggers = [json.loads(text)["capture"]["trigger"] for text in texts]
     texts = [text for text, trigger in zip(texts[:end(triggers)], triggers) if trigger == "interval"]
@@ -194,4 +195,5 @@ def made(binary, folder, count, interval_s=10, seconds=25, ranks=4):
     """Makes a run of `count` snapshots; returns its store and the node's folder in it."""
     store = pathlib.Path(folder) / "store"
     os.makedirs(store)
-    return store, stretch(record(binary, folder, seconds, ranks), store, count, interval_s)
+    node = record(binary, folder, seconds, ranks)
+    return store, stretch(node, pathlib.Path(folder) / "job", store, count, interval_s)

@@ -138,11 +138,11 @@ def crowd(server, count=1000, silent=100):
     mute = [socket.create_connection(address) for _ in range(silent)]
     request = ("GET %sapi/v1/run HTTP/1.1\r\nHost: %s:%d\r\nConnection: close\r\n\r\n" % (server.url.path, *address)).encode()
     begun, answered = time.monotonic(), 0
-    polls = [socket.create_connection(address, 60) for _ in range(count)]
+    polls = []
+    for _ in range(count):
+        polls.append(socket.create_connection(address, 60))
+        polls[-1].sendall(request)
     for poll in polls:
-        poll.sendall(request)
-    for poll in polls:
-        poll.settimeout(60)
         answered += poll.recv(12) == b"HTTP/1.1 200"
         poll.close()
     took = time.monotonic() - begun

@@ -11,7 +11,7 @@ import time
 
 from playwright.sync_api import sync_playwright
 
-PATIENCE_MS = 60_000
+PATIENCE_MS = 180_000
 PAINT = """() => new Promise((done) => new PerformanceObserver((list) => {
   for (const entry of list.getEntriesByName("first-contentful-paint")) done(entry.startTime);
 }).observe({ type: "paint", buffered: true }))"""
