@@ -1,5 +1,6 @@
 //! How the clocks of an attempt's nodes stand to each other: asked of what they saw together, and said in words.
 
+use model::Timestamp;
 use store::{Key, Offset, Place, Since, Store, StoreError, Timeline};
 
 use crate::root::AROUND;
@@ -55,14 +56,25 @@ pub(crate) async fn ahead(
 
 /// Returns the snapshots around `key` of its node, which comes first, and of `others`.
 async fn around(store: &Store, key: &Key, others: &[String]) -> Result<Timeline, StoreError> {
+    since(store, key, others, key.id.stamp).await
+}
+
+/// Returns the snapshots from `first` on of the node of `key`, which comes first, and of `others`, with how their clocks stand
+/// at the instant of `key`.
+pub(crate) async fn since(
+    store: &Store,
+    key: &Key,
+    others: &[String],
+    first: Timestamp,
+) -> Result<Timeline, StoreError> {
     let node = |node: &String| Place {
         node: node.clone(),
         ..key.place.clone()
     };
-    let first = std::iter::once(key.place.clone());
-    let places: Vec<Place> = first.chain(others.iter().map(node)).collect();
+    let own = std::iter::once(key.place.clone());
+    let places: Vec<Place> = own.chain(others.iter().map(node)).collect();
     let progress = Progress::new("nodes", places.len());
-    let since = Since::Time(key.id.stamp.before(AROUND));
+    let since = Since::Time(first.before(AROUND));
     let read = store.timeline(places, since, Some(key.id.stamp), |done| {
         progress.show(done);
     });
