@@ -33,7 +33,7 @@ pub(crate) async fn at(
     let mut snapshots = vec![store.load(&chosen.key).await?];
     if !one {
         let others = &chosen.other_nodes;
-        for key in clocks::at_the_same_instant(store, &chosen.key, others).await? {
+        for key in clocks::others_at(store, &chosen.key, others).await? {
             snapshots.push(store.load(&key).await?);
         }
     }

@@ -14,3 +14,4 @@ mod stops;
 mod story;
 mod twin;
 mod waits;
+mod wrapped;
