@@ -224,16 +224,18 @@ fn a_forked_child_with_the_lock_of_a_thread_that_it_does_not_have() {
 
 #[test]
 fn a_job_that_gets_on_is_well_on_every_snapshot_from_the_third_on() {
-    let script = "import time\n\
+    let script = "import itertools, os, time\n\
                   def optimize(step):\n\
                   \x20   time.sleep(0.2)\n\
-                  for step in range(60):\n\
-                  \x20   optimize(step)\n";
+                  for step in itertools.count():\n\
+                  \x20   optimize(step)\n\
+                  \x20   if os.path.exists('stop'): break\n";
     let sandbox = sandbox();
     sandbox.write("job.py", script);
     let python = newest_python().path.to_str().unwrap();
     let running = sandbox.spawn(["run", "--interval", "500ms", "--", python, "-u", "job.py"]);
     let ids = wait_for_stored(&sandbox, 10);
+    sandbox.write("stop", "");
     running.wait(DEADLINE).success();
     for (position, id) in ids.iter().enumerate() {
         let answer = why(&sandbox, &["--at", id]);

@@ -115,7 +115,7 @@ async fn of_one_instant(
     let mut snapshots = vec![store.load(&chosen.key).await?];
     if args.stored.node.is_none() {
         let others = &chosen.other_nodes;
-        for key in clocks::at_the_same_instant(&store, &chosen.key, others).await? {
+        for key in clocks::others_at(&store, &chosen.key, others).await? {
             snapshots.push(store.load(&key).await?);
         }
     }

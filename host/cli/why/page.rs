@@ -6,6 +6,7 @@ use diagnose::{Cause, Culprit, Evidence, State, Tried, Twin, Verdict, Victim};
 use model::{Process, Snapshot};
 
 use crate::page::{base_name, bold, red, safe, yellow};
+use crate::root::few;
 use crate::ui::Ui;
 use crate::why::Silent;
 
@@ -165,7 +166,11 @@ fn line(page: &mut String, evidence: &Evidence, with_node: bool) {
 }
 
 /// Returns how the suspect differs from its twin, and of which nodes nothing new is seen.
-pub(crate) fn comparison(twin: Option<&Twin>, silent: &[Silent]) -> String {
+pub(crate) fn comparison(
+    twin: Option<&Twin>,
+    silent: &[Silent],
+    without_snapshot: &[String],
+) -> String {
     let mut page = String::new();
     if let Some(twin) = twin.filter(|twin| !twin.differences.is_empty()) {
         let who = |victim: &Victim| match victim.rank {
@@ -184,6 +189,17 @@ pub(crate) fn comparison(twin: Option<&Twin>, silent: &[Silent]) -> String {
     }
     for node in silent {
         _ = writeln!(page, "\n{}", safe(&node.words()));
+    }
+    if !without_snapshot.is_empty() {
+        let (nodes, verb) = match without_snapshot {
+            [_] => ("node", "has"),
+            _ => ("nodes", "have"),
+        };
+        let names = safe(&few(without_snapshot));
+        _ = writeln!(
+            page,
+            "\n{nodes} {names} {verb} stored no snapshot yet, and so cannot be judged"
+        );
     }
     page
 }

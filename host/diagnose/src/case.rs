@@ -249,7 +249,9 @@ impl<'a> Case<'a> {
             .collect();
         let mut by_identity = HashMap::new();
         for (position, snapshot) in snapshots.iter().enumerate().rev() {
-            for (index, process) in snapshot.processes.iter().enumerate() {
+            // What rules find first is then what began first, whatever PIDs the kernel gave.
+            for index in snapshot.by_age() {
+                let process = &snapshot.processes[index];
                 if by_identity.contains_key(&process.identity) {
                     continue;
                 }

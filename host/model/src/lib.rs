@@ -50,7 +50,9 @@ pub use ipc::{
 pub use machine::{Cgroup, Filesystem, MachineFacts, SharedMemory};
 pub use mount::{Mount, MountPurpose};
 pub use namespaces::NamespaceSet;
-pub use obituary::{Circumstance, Holder, LastCpu, LastMemory, Obituary, ObituarySegment, Unseen};
+pub use obituary::{
+    BetweenLooks, Circumstance, Holder, LastCpu, LastMemory, Obituary, ObituarySegment, Unseen,
+};
 pub use plugin_outcome::{OutcomeKind, PluginOutcome, SinkTally};
 pub use pressure::{Pressure, Stall};
 pub use process::{

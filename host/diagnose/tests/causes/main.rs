@@ -13,3 +13,4 @@ mod stops;
 mod story;
 mod twin;
 mod waits;
+mod wrapped;
