@@ -1,5 +1,6 @@
 //! How the clocks of an attempt's nodes stand to each other: asked of what they saw together, and said in words.
 
+use model::Timestamp;
 use store::{Key, Offset, Place, Since, Store, StoreError, Timeline};
 
 use crate::root::AROUND;
@@ -24,9 +25,31 @@ pub(crate) async fn offsets(store: &Store, key: &Key, others: &[String]) -> Vec<
         .collect()
 }
 
-/// Returns for each of the other nodes of `key`'s attempt the snapshot that was taken at the same instant, as near as there
-/// is one, whatever the clocks say; a node without snapshots is left out.
-pub(crate) async fn at_the_same_instant(
+/// The snapshots of several nodes that are of one instant, whatever the clocks say.
+#[derive(Debug)]
+pub(crate) struct Together {
+    /// How far the clock of each node is taken to be ahead of the first one's, microseconds.
+    pub(crate) ahead: Vec<i64>,
+    /// That of each node; none where it has no snapshot.
+    pub(crate) keys: Vec<Option<Key>>,
+}
+
+/// Returns the snapshots of the node of `key`, which comes first, and of `others` at the instant of `key`: of each the one that is
+/// nearest.
+pub(crate) async fn together(
+    store: &Store,
+    key: &Key,
+    others: &[String],
+) -> Result<Together, StoreError> {
+    let timeline = around(store, key, others).await?;
+    let mut keys = timeline.at(key.id.stamp);
+    // Itself, whatever its clock said later.
+    keys[0] = Some(key.clone());
+    Ok(Together::of(&timeline, keys))
+}
+
+/// Returns of `others` the snapshots at the instant of `key`.
+pub(crate) async fn others_at(
     store: &Store,
     key: &Key,
     others: &[String],
@@ -34,36 +57,61 @@ pub(crate) async fn at_the_same_instant(
     if others.is_empty() {
         return Ok(Vec::new());
     }
-    let timeline = around(store, key, others).await?;
-    Ok(timeline
-        .at(key.id.stamp)
-        .into_iter()
-        .skip(1)
-        .flatten()
-        .collect())
+    let together = together(store, key, others).await?;
+    Ok(together.keys.into_iter().skip(1).flatten().collect())
 }
 
-/// Returns how far the clocks of `key`'s node, which is 0, and of `others` are taken to be ahead of the former, microseconds.
-pub(crate) async fn ahead(
+/// Returns the newest snapshots of the node of `place`, which comes first, and of `others`.
+pub(crate) async fn newest_together(
     store: &Store,
-    key: &Key,
+    place: &Place,
     others: &[String],
-) -> Result<Vec<i64>, StoreError> {
-    let timeline = around(store, key, others).await?;
-    Ok(timeline.nodes.iter().map(|node| node.clock.ahead).collect())
+) -> Result<Together, StoreError> {
+    let timeline = timeline(store, place, others, Since::Recent, None).await?;
+    Ok(Together::of(&timeline, timeline.at_the_end()))
+}
+
+impl Together {
+    fn of(timeline: &Timeline, keys: Vec<Option<Key>>) -> Self {
+        Self {
+            ahead: timeline.nodes.iter().map(|it| it.clock.ahead).collect(),
+            keys,
+        }
+    }
 }
 
 /// Returns the snapshots around `key` of its node, which comes first, and of `others`.
 async fn around(store: &Store, key: &Key, others: &[String]) -> Result<Timeline, StoreError> {
+    since(store, key, others, key.id.stamp).await
+}
+
+/// Returns the snapshots from `first` on of the node of `key`, which comes first, and of `others`, with how their clocks stand
+/// at the instant of `key`.
+pub(crate) async fn since(
+    store: &Store,
+    key: &Key,
+    others: &[String],
+    first: Timestamp,
+) -> Result<Timeline, StoreError> {
+    let since = Since::Time(first.before(AROUND));
+    timeline(store, &key.place, others, since, Some(key.id.stamp)).await
+}
+
+async fn timeline(
+    store: &Store,
+    place: &Place,
+    others: &[String],
+    since: Since,
+    instant: Option<Timestamp>,
+) -> Result<Timeline, StoreError> {
     let node = |node: &String| Place {
         node: node.clone(),
-        ..key.place.clone()
+        ..place.clone()
     };
-    let first = std::iter::once(key.place.clone());
+    let first = std::iter::once(place.clone());
     let places: Vec<Place> = first.chain(others.iter().map(node)).collect();
     let progress = Progress::new("nodes", places.len());
-    let since = Since::Time(key.id.stamp.before(AROUND));
-    let read = store.timeline(places, since, Some(key.id.stamp), |done| {
+    let read = store.timeline(places, since, instant, |done| {
         progress.show(done);
     });
     let timeline = read.await;

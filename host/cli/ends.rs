@@ -4,8 +4,10 @@
 //! processes and at how much memory is left.
 
 mod account;
+mod between;
 mod cgroups;
 mod circumstances;
+mod dead;
 mod last_seen;
 mod leftovers;
 mod listener;
@@ -26,7 +28,7 @@ use std::time::{Duration, Instant};
 use capture::{Found, Machine, MemoryCgroup, Remains, Scope};
 use model::{
     Ending, Obituary, ObituarySegment, ProcessId, SCHEMA_VERSION, Sample, Snapshot, Timestamp,
-    Trigger,
+    Trigger, Unseen,
 };
 use monitor::Ended;
 use rustix::process::{Resource, getrlimit};
@@ -37,6 +39,7 @@ use tracing::warn;
 use crate::clock::Clock;
 use crate::fault;
 use account::{Account, Told};
+use between::Between;
 use words::{MainEnd, known_end, words};
 
 pub(crate) use listener::Listener;
@@ -55,6 +58,7 @@ pub(crate) struct Ends(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     account: Mutex<Account>,
+    between: Between,
     clock: Clock,
     /// Absent where no thread or no descriptor could be had: then ends are found out by looking.
     deaths: Option<Deaths>,
@@ -90,6 +94,7 @@ impl Ends {
                 .ok();
             Shared {
                 account: Mutex::new(account),
+                between: Between::of(&scope),
                 clock,
                 deaths,
                 is_closed: AtomicBool::new(false),
@@ -160,11 +165,14 @@ impl Ends {
         let Shared {
             deaths, machine, ..
         } = &*self.0;
+        self.0.between.seen(process.pid);
         let cgroup = MemoryCgroup::of(machine, process);
         if let Some(cgroup) = cgroup {
             self.lock().is_in(process, cgroup);
         }
-        let hold = deaths.as_ref().map_or(Hold::Refused, |deaths| {
+        // What has this PID for us may be another process.
+        let deaths = deaths.as_ref().filter(|_| machine.numbers_as_for_us());
+        let hold = deaths.map_or(Hold::Refused, |deaths| {
             deaths.hold(process, || capture::is_there(machine, process))
         });
         match hold {
@@ -281,6 +289,7 @@ impl Ends {
         self.look_after_unheld();
         self.look_for_kills_again();
         self.count_unseen_kills();
+        self.count_last_births();
         self.0.is_closed.store(true, Ordering::Relaxed);
         let obituaries = self.lock().written.take();
         self.write(obituaries);
@@ -292,6 +301,7 @@ impl Ends {
 
     /// Returns what there is to say at the end, the main process having ended as `main`; `at` is when the task was over, if not only now.
     pub(crate) fn words(&self, main: Ending, at: Option<Timestamp>) -> Vec<String> {
+        let unseen = self.unseen();
         let account = self.lock();
         let main = MainEnd {
             process: account.root(),
@@ -299,13 +309,21 @@ impl Ends {
             order: account.root_order(),
             at,
         };
-        words(account.written.notable(), main, account.unseen())
+        words(account.written.notable(), main, &unseen)
     }
 
     /// Returns how processes have ended up to now.
     pub(crate) fn so_far(&self) -> Ended {
-        let account = self.lock();
-        account.written.so_far(account.unseen())
+        let unseen = self.unseen();
+        self.lock().written.so_far(unseen)
+    }
+
+    /// Returns what has no obituary, up to now.
+    fn unseen(&self) -> Unseen {
+        Unseen {
+            between_looks: Some(self.0.between.so_far()),
+            ..self.lock().unseen()
+        }
     }
 
     /// Keeps the obituaries that wait, if one of them is not to wait any longer.
@@ -326,7 +344,7 @@ impl Ends {
         let segment = ObituarySegment {
             obituaries,
             schema_version: SCHEMA_VERSION.to_owned(),
-            unseen: self.lock().unseen(),
+            unseen: self.unseen(),
         };
         // What is lost is counted there, and said.
         records.keep(RecordKind::Obituaries, at, &segment);

@@ -81,11 +81,22 @@ impl Source<'_> {
                 }
             }
         }
-        let (place, other_nodes) = self.place(store, attempt).await?;
-        Ok(Chosen {
-            other_nodes,
-            ..find(store, &place, at).await?
-        })
+        let (mut place, mut other_nodes) = self.place(store, attempt).await?;
+        let mut skipped = Vec::new();
+        loop {
+            let found = find(store, &place, at).await;
+            let has_none = found.as_ref().is_err_and(has_no_snapshot);
+            if self.node.is_some() || !has_none || other_nodes.is_empty() {
+                other_nodes.extend(skipped);
+                return Ok(Chosen {
+                    other_nodes,
+                    ..found?
+                });
+            }
+            // A node that has only just begun does not hide the others.
+            let next = other_nodes.remove(0);
+            skipped.push(std::mem::replace(&mut place.node, next));
+        }
     }
 
     /// Returns the node's place in the newest attempt, and the other nodes.
@@ -105,6 +116,12 @@ impl Source<'_> {
         };
         Ok((place, nodes))
     }
+}
+
+/// Whether a node was looked at that has stored no snapshot yet.
+fn has_no_snapshot(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<StoreError>();
+    matches!(error, Some(StoreError::NotFound { .. }))
 }
 
 /// Returns the snapshot at `place` that `at` names.

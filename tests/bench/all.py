@@ -12,7 +12,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 BENCHES = {"cycle": [[], ["--n", "64", "--wake", "0.5"]], "parts": [[]], "floor": [[]], "size": [["--fields", "20"]], "linear": [[]],
            "sampling": [[]], "strangers": [[]], "stall": [[]], "mapping": [[]], "steps": [[]], "plugins": [[]], "day": [["--at-most"]],
-           "stage": [["--stages", "1000000"]], "start": [[]]}
+           "stage": [["--stages", "1000000"]], "start": [[]], "view": [[]]}
 
 
 def main():

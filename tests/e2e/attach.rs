@@ -46,6 +46,14 @@ fn it_goes_on_until_the_last_of_the_family_has_ended() {
     attach.wait(DEADLINE).success();
 }
 
+/// Whether a collector knows a process: it has a pidfd of it (`Pid:` in its `fdinfo`, `pidfd_open(2)`).
+fn holds(collector: i32, pid: i32) -> bool {
+    let open = std::fs::read_dir(format!("/proc/{collector}/fdinfo"));
+    let open = open.into_iter().flatten().flatten();
+    let mut facts = open.filter_map(|one| std::fs::read_to_string(one.path()).ok());
+    facts.any(|facts| facts.contains(&format!("\nPid:\t{pid}\n")))
+}
+
 #[test]
 fn a_child_that_no_snapshot_has_seen_belongs_to_the_family_even_so() {
     let script = "
@@ -69,8 +77,7 @@ time.sleep(1000)
     std::fs::write(job.directory().join("go"), "").unwrap();
     job.running().wait_for_stdout("child ");
     let child = job.printed("child");
-    // It is looked for once a second, which nothing outside shows.
-    std::thread::sleep(std::time::Duration::from_secs(4));
+    wait_until(DEADLINE, || holds(attach.pid(), child));
     send_signal(job.pid(), KILL);
     attach.wait_for_stderr("1 that belong to it go on");
     send_signal(child, KILL);

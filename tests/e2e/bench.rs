@@ -38,32 +38,12 @@ fn the_bench_of_a_cycle_counts_one_that_left_nothing_out() {
     );
 }
 
-/// Builds what makes the stores of `scale.py`.
-fn maker() -> std::path::PathBuf {
-    let arguments = [
-        "build",
-        "--locked",
-        "-p",
-        "taskscope-store",
-        "--example",
-        "scale",
-    ];
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-    let built = std::process::Command::new(env!("CARGO"))
-        .args(arguments)
-        .arg("--manifest-path")
-        .arg(manifest)
-        .output()
-        .unwrap();
-    let words = String::from_utf8_lossy(&built.stderr);
-    assert!(built.status.success(), "{words}");
-    binary().with_file_name("examples").join("scale")
-}
-
 #[test]
 fn the_bench_of_scale_asks_two_things_of_each_node() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bench/scale.py");
-    let (program, maker) = (binary(), maker());
+    let program = binary();
+    // Cargo builds examples with tests.
+    let maker = program.with_file_name("examples").join("scale");
     let python = Sandbox::new(Path::new("python3"))
         .deadline(Duration::from_mins(3))
         .environment("PYTHONDONTWRITEBYTECODE", "1");

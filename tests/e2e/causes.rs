@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -18,6 +19,8 @@ use crate::why::{resolves, why};
 const PATIENCE: Duration = Duration::from_mins(2);
 /// Of so many jobs one is run.
 const PART: usize = 3;
+/// So many of a folder are run at a time.
+const AT_ONCE: usize = 2;
 /// After so many snapshots a job that is well is told from one that is not.
 const LOOKS: usize = 10;
 
@@ -162,17 +165,23 @@ fn programs(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn of_cause(cause: &str) {
-    let jobs = programs(&folder().join(cause));
-    for path in jobs
-        .into_iter()
-        .step_by(if is_all_wanted() { 1 } else { PART })
-    {
-        let job = Job::read(path);
+    let jobs = programs(&folder().join(cause)).into_iter();
+    let jobs = jobs.step_by(if is_all_wanted() { 1 } else { PART });
+    let mut wanted = Vec::new();
+    for job in jobs.map(Job::read) {
         if let Some(lacking) = job.lacks() {
             eprintln!("SKIPPED: {} needs {lacking}", job.path.display());
-            continue;
+        } else {
+            wanted.push(job);
         }
-        run(&job);
+    }
+    // They wait most of the time.
+    for jobs in wanted.chunks(AT_ONCE) {
+        thread::scope(|scope| {
+            for job in jobs {
+                scope.spawn(|| run(job));
+            }
+        });
     }
 }
 

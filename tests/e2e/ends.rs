@@ -185,6 +185,9 @@ fn the_rank_that_died_first_is_named_and_what_followed() {
         assert!(frames.any(|frame| frame["name"] == "train"), "{dead}");
         let page = sandbox.run(["report"]).success().stdout;
         assert!(page.contains(lines[first]), "{page}");
+        // The stored report has it as well.
+        let report = stored_report(&sandbox);
+        assert_eq!(of_rank(report["obituaries"].as_array().unwrap(), 2), dead);
         let order = |rank| of_rank(&obituaries, rank)["order"].as_u64();
         assert!([0, 1, 3].iter().all(|&rank| order(rank) > order(2)));
         let launcher = obituaries.last().unwrap();
@@ -248,7 +251,7 @@ fn the_order_of_deaths_is_the_order_in_which_they_died() {
     for _ in 0..repetitions(20) {
         let sandbox = sandbox();
         sandbox.write("order.py", IN_ORDER);
-        let command = ["run", "--interval", "1s", "--", python(), "order.py"];
+        let command = ["run", "--interval", "200ms", "--", python(), "order.py"];
         let running = sandbox.spawn(command);
         wait_until(DEADLINE, || {
             stored(&sandbox).last().is_some_and(|id| {
@@ -312,6 +315,112 @@ fn of_thousands_of_orphans_each_has_an_obituary_or_is_counted() {
         )),
         "{page}"
     );
+}
+
+/// Has children that end at once, each of which it waits for: some with 7, some by SIGKILL, most with 0. With an argument
+/// each is the grandchild of a child that leaves it to others.
+const SHORT_LIVED: &str = r"
+import os, signal, sys
+is_orphan = len(sys.argv) > 1
+for index in range(180):
+    child = os.fork()
+    if child == 0:
+        if is_orphan and os.fork():
+            os._exit(0)
+        if index % 6 == 1:
+            os._exit(7)
+        elif index % 6 == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        os._exit(0)
+    os.waitpid(child, 0)
+";
+
+/// How many began and ended unseen, how many of them with another status than 0, how many by SIGKILL, and why there may be more.
+fn between_looks(report: &Value) -> ([u64; 3], Option<&Value>) {
+    let between = &report["unseen"]["between_looks"];
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    let counts = [
+        &between["count"],
+        &between["failed"],
+        &between["killed"]["9"],
+    ];
+    (counts.map(number), between.get("gap"))
+}
+
+/// The report as it is stored.
+fn stored_report(sandbox: &Sandbox) -> Value {
+    let reports = files(&sandbox.path(".taskscope"), "report.json");
+    serde_json::from_slice(&std::fs::read(&reports[0]).unwrap()).unwrap()
+}
+
+#[test]
+fn of_hundreds_that_their_parent_reaps_each_has_an_obituary_or_is_counted() {
+    let sandbox = sandbox();
+    sandbox.write("short.py", SHORT_LIVED);
+    let running = sandbox.spawn(["run", "--interval", "1h", "--", python(), "short.py"]);
+    let output = running.wait(DEADLINE * 6).success();
+    let report = sandbox.run(["report", "--json"]).success().stdout;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(stored_report(&sandbox)["unseen"], report["unseen"]);
+    let ([count, failed, killed], gap) = between_looks(&report);
+    if let Some(gap) = gap {
+        assert!(count <= 180 && gap["detail"].is_string(), "{report:#}");
+        return eprintln!("SKIPPED: births are not told here: {gap}");
+    }
+    let told = report["obituaries"].as_array().unwrap().iter();
+    let others = told.filter(|one| one["process"] != report["root"]);
+    let ended = |how: Value| {
+        let others = others.clone().filter(|one| one["ending"] == how);
+        others.count() as u64
+    };
+    let well = report["ended_well"].as_u64().unwrap() - 1;
+    assert_eq!(
+        count + others.clone().count() as u64 + well,
+        180,
+        "{output}"
+    );
+    // Of those that were seen the parent may have been faster.
+    let unknown = ended("unknown".into());
+    let is_about = |count: u64, all: u64| (all - unknown..=all).contains(&count);
+    let by_exit = ended(serde_json::json!({"exited": 7}));
+    assert!(is_about(failed + by_exit, 30), "{report:#}");
+    let by_kill = ended(serde_json::json!({"killed": {"core_dumped": false, "signal": 9}}));
+    assert!(is_about(killed + by_kill, 30), "{report:#}");
+    let words = format!("{killed} of SIGKILL");
+    assert!(output.stderr.contains(&words), "{output}");
+    let page = sandbox.run(["report"]).success().stdout;
+    assert!(
+        page.contains(&format!(
+            "{count} more processes began and ended between two looks"
+        )),
+        "{page}"
+    );
+    eprintln!("{count} of 180 were not seen, all were counted");
+}
+
+#[test]
+fn orphans_of_a_task_that_is_attached_to_are_counted() {
+    let script = format!(
+        "import os, time\nprint('ready')\nwhile not os.path.exists('go'): time.sleep(0.01)\n{SHORT_LIVED}"
+    );
+    let job = testkit::PythonJob::new(newest_python(), &script)
+        .argument("orphans")
+        .start();
+    let sandbox = sandbox();
+    let pid = job.pid().to_string();
+    let attach = sandbox.spawn(["attach", "--pid", &pid, "--interval", "1h"]);
+    wait_until(DEADLINE, || !stored(&sandbox).is_empty());
+    std::fs::write(job.directory().join("go"), "").unwrap();
+    attach.wait(DEADLINE * 6).success();
+    let report = sandbox.run(["report", "--json"]).success().stdout;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let ([count, ..], gap) = between_looks(&report);
+    if gap.is_some() {
+        return eprintln!("SKIPPED: births are not told here");
+    }
+    let seen = report["obituaries"].as_array().unwrap().len() as u64;
+    let well = report["ended_well"].as_u64().unwrap();
+    assert_eq!(count + seen + well, 361, "{report:#}");
 }
 
 /// Begins a second after its parent, and dies early.

@@ -184,8 +184,13 @@ fn end_those_left(text: &str, directory: &std::path::Path) {
             String::from_utf8_lossy(&command).contains(text),
             pid,
         ) {
-            send_signal(pid, KILL);
-            wait_until(DEADLINE, || matches!(process_state(pid), None | Some('Z')));
+            // A child of a shell looks like the shell until it is another program, and may be gone by now.
+            testkit::kill(pid);
+            wait_until(DEADLINE, || {
+                let is_the_same = std::fs::read_link(entry.path().join("cwd"));
+                let is_the_same = is_the_same.is_ok_and(|cwd| cwd == directory);
+                !is_the_same || matches!(process_state(pid), None | Some('Z'))
+            });
         }
     }
 }

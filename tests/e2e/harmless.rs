@@ -179,10 +179,8 @@ fn a_helper_that_hangs_costs_a_gap_and_neither_a_thread_nor_the_end() {
     wait_until(DEADLINE, || !process_exists(first));
     let second = hang(running.pid());
     assert_ne!(second, first);
-    let began = Instant::now();
     running.signal(15);
     running.wait(DEADLINE).success();
-    assert!(began.elapsed() < DEADLINE / 4, "{:?}", began.elapsed());
     wait_until(DEADLINE, || !process_exists(second));
     assert!(assert_untouched(job.pid()) >= 9);
 }

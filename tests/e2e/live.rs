@@ -140,14 +140,14 @@ fn a_job_with_pauses_for_checkpoints_and_evaluation_is_left_alone() {
                   \x20   with open('checkpoint', 'wb') as file:\n\
                   \x20       for part in range(20):\n\
                   \x20           file.write(bytes(1 << 20)); file.flush(); os.fsync(file.fileno()); time.sleep(0.1)\n\
-                  for step in range(60):\n\
+                  for step in range(30):\n\
                   \x20   optimize()\n\
                   \x20   if step % 30 == 20: evaluate()\n\
                   \x20   if step % 30 == 10: save()\n\
                   time.sleep(4)\n";
     let sandbox = sandbox();
     let running = start(&sandbox, script, &["--interval", "400ms"]);
-    let output = running.wait(DEADLINE).success();
+    let output = running.wait(DEADLINE * 4).success();
     assert_eq!(told(&output.stderr), [""; 0], "{output}");
     assert!(stored(&sandbox).len() > 5);
 }

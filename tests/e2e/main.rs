@@ -11,6 +11,7 @@ mod attach;
 mod bench;
 mod budget;
 mod causes;
+mod ci;
 mod control;
 mod deadline;
 mod doctor;

@@ -2,6 +2,8 @@
 
 mod jobs;
 
+pub(crate) use jobs::stepped_clock;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -216,7 +218,7 @@ fn a_short_run_says_no_more_than_before() {
 fn a_task_that_is_killed_has_a_whole_report() {
     let sandbox = quick("log-interval = \"off\"\n");
     let output = sandbox
-        .run(["run", "--", "sh", "-c", "sleep 0.3; kill -KILL $$"])
+        .run(["run", "--", "sh", "-c", "sleep 1; kill -KILL $$"])
         .killed_by(KILL);
     assert!(!output.stderr.contains("RSS "), "{}", output.stderr);
     let report = report(&sandbox);
@@ -267,11 +269,12 @@ fn folders(directory: &Path, name: &str) -> Vec<PathBuf> {
 #[test]
 fn a_held_gil_stops_no_sample() {
     let sandbox = quick("log-interval = \"100ms\"\nmax-samples = 2000\n");
-    // `PyDLL` keeps the GIL during the call.
-    let task = "import ctypes, time\n\
-        time.sleep(0.2)\n\
+    // `PyDLL` keeps the GIL during the call, which waits for us.
+    let task = "import ctypes, os\n\
+        os.mkfifo('go')\n\
+        go, byte = os.open('go', os.O_RDWR), ctypes.create_string_buffer(1)\n\
         print('held', flush=True)\n\
-        ctypes.PyDLL(None).usleep(5_000_000)\n\
+        ctypes.PyDLL(None).read(go, byte, ctypes.c_size_t(1))\n\
         print('free', flush=True)\n";
     sandbox.write("hold.py", task);
     let running = sandbox.spawn(["run", "--", &python(), "hold.py"]);
@@ -284,6 +287,7 @@ fn a_held_gil_stops_no_sample() {
         "samples went on while it was held: {}",
         after["samples"]
     );
+    fs::write(sandbox.path("go"), "x").unwrap();
     running.wait(DEADLINE).success();
 }
 
@@ -320,7 +324,7 @@ fn a_stage_has_its_samples_a_line_at_its_end_and_a_row_in_the_report() {
 #[test]
 fn a_clock_that_stands_still_or_is_wrong_changes_no_duration() {
     let sandbox = quick("log-interval = \"100ms\"\nmax-samples = 1000\n");
-    let arguments = ["--now", "2001-01-01T00:00:00Z", "run", "--", "sleep", "0.5"];
+    let arguments = ["--now", "2001-01-01T00:00:00Z", "run", "--", "sleep", "2"];
     sandbox.run(arguments).success();
     let report = report(&sandbox);
     assert_eq!(report["started_at"], "2001-01-01T00:00:00.000000Z");

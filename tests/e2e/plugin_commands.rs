@@ -6,7 +6,8 @@ use serde_json::Value;
 use testkit::{Answer, DEADLINE, HttpServer, Sandbox, newest_python};
 
 use crate::support::{
-    binary, four_ranks, misbehaving, sandbox, snapshot, stored, testing_sink, wait_for_stored,
+    binary, four_ranks, misbehaving, sandbox, snapshot, stored, testing_sink, wait_for_snapshot,
+    wait_for_stored,
 };
 
 const BUILTINS: [&str; 3] = ["torchrun-ranks", "process-tags", "focus-files"];
@@ -319,15 +320,15 @@ fn a_test_of_a_sink_sends_nothing_and_shows_what_it_would() {
             finder.display()
         ),
     );
-    let task = ["run", "--interval", "300ms", "--", "sleep", "1"];
-    sandbox.run(task).success();
+    let task = "while [ ! -e stop ]; do sleep 0.05; done";
+    let running = sandbox.spawn(["run", "--interval", "300ms", "--", "sh", "-c", task]);
+    let has_trouble = |snapshot: &Value| snapshot["findings"].to_string().contains("\"trouble\"");
+    wait_for_snapshot(&sandbox, has_trouble);
+    sandbox.write("stop", "");
+    running.wait(DEADLINE).success();
     let ids = stored(&sandbox);
-    let has_trouble = |id: &&String| {
-        let findings = &snapshot(&sandbox, id)["findings"];
-        findings.to_string().contains("\"trouble\"")
-    };
-    let (count, troubles) = (ids.len(), ids.iter().filter(has_trouble).count());
-    assert!(troubles > 0);
+    let troubles = ids.iter().filter(|id| has_trouble(&snapshot(&sandbox, id)));
+    let (count, troubles) = (ids.len(), troubles.count());
     // A run would send; a test does not, though all is granted.
     sandbox.write(
         "collector.toml",

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use testkit::{PythonJob, Sandbox, newest_python, wait_until_asleep};
 
-use crate::support::{binary, process, sandbox, scrubbed, stored};
+use crate::support::{UNTIL_STORED, binary, files, process, sandbox, scrubbed, stored};
 
 #[test]
 fn an_empty_store_says_how_to_fill_it() {
@@ -201,7 +201,7 @@ fn secrets_on_the_command_line_never_reach_the_store() {
         "--",
         "sh",
         "-c",
-        "sleep 0.3; :",
+        UNTIL_STORED,
         "--password=hunter2hunter2",
         "--epochs=3",
     ];
@@ -386,4 +386,42 @@ fn listed_in_the_order_of_what_both_saw(sandbox: &Sandbox) {
     sandbox
         .run(["list", "--since", "2026-11-30T07:00:00Z"])
         .exited(2);
+}
+
+#[test]
+fn snapshots_without_an_index_tell_of_themselves_and_a_node_without_any_hides_no_other() {
+    let sandbox = sandbox();
+    let run = ["run", "--interval", "1h", "--", "sh", "-c", "sleep 0.3"];
+    sandbox.run(run).success();
+    let index = &files(&sandbox.path(".taskscope"), "index.json")[0];
+    let node = index.parent().unwrap().to_owned();
+    std::fs::remove_file(index).unwrap();
+    let torn = "20991231T235959.000000Z-000099.json.gz";
+    std::fs::write(node.join("snapshots").join(torn), "torn").unwrap();
+    let listed = sandbox.run(["list", "--snapshots", "--json"]).success();
+    let rows: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let rows = rows.as_array().unwrap();
+    let (last, whole) = rows.split_last().unwrap();
+    assert!(!whole.is_empty(), "{rows:?}");
+    for row in whole {
+        let has_numbers = row["processes"].is_u64() && row["bytes"].as_u64() > Some(0);
+        assert!(has_numbers && row["trigger"].is_string(), "{row}");
+        assert!(row.get("reason").is_none(), "{row}");
+    }
+    assert!(last["processes"].is_null(), "{last}");
+    let page = sandbox.run(["list", "--snapshots"]).success().stdout;
+    assert!(page.contains(last["reason"].as_str().unwrap()), "{page}");
+    std::fs::remove_file(node.join("snapshots").join(torn)).unwrap();
+
+    std::fs::create_dir(node.with_file_name("node-0-begins")).unwrap();
+    sandbox.run(["show"]).success();
+    let why = sandbox.run(["why"]).success();
+    let words = "node 0-begins has stored no snapshot yet, and so cannot be judged";
+    assert!(why.stdout.contains(words), "{why}");
+    let why = sandbox.run(["why", "--json"]).success();
+    let verdict: Value = serde_json::from_str(&why.stdout).unwrap();
+    assert_eq!(verdict["without_snapshot"], serde_json::json!(["0-begins"]));
+    assert_eq!(verdict["verdict"], "finished", "{why}");
+    let asked = sandbox.run(["why", "--node", "0-begins"]).exited(1);
+    assert!(asked.stderr.contains("node-0-begins"), "{asked}");
 }

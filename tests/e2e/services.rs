@@ -7,14 +7,26 @@ use testkit::{
 
 use crate::support::{files, sandbox};
 
-/// A second of Python.
-const TASK: &str = "import time; time.sleep(1.5)";
+/// Asks for two snapshots, one after the other, and ends when they are there.
+const TASK: &str = r#"
+import json, os, socket, time
+with socket.socket(socket.AF_UNIX) as collector:
+    collector.connect(os.environ["TASKSCOPE_SOCKET"])
+    answers = collector.makefile()
+    def ask(line):
+        collector.sendall(line)
+        return json.loads(answers.readline())
+    for _ in range(2):
+        number = ask(b"snapshot\n")["request"]
+        while ask(b"status\n")["status"]["snapshots"]["answered"] < number:
+            time.sleep(0.02)
+"#;
 
 /// Runs a task into the store at `url` and reads it back.
 #[track_caller]
 fn run_and_read(sandbox: &Sandbox, url: &str) {
     let python = newest_python().path.to_str().unwrap();
-    let options = ["run", "--interval", "300ms", "--store", url, "--"];
+    let options = ["run", "--interval", "1h", "--store", url, "--"];
     let arguments = options.into_iter().chain([python, "-c", TASK]);
     let output = sandbox.run(arguments).success();
     let shown = url.split('?').next().unwrap();

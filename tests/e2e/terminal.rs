@@ -1,6 +1,6 @@
 //! The program on a terminal: what a person types reaches the task as without us.
 
-use testkit::{PythonJob, newest_python};
+use testkit::{DEADLINE, PythonJob, newest_python};
 
 use crate::support::{binary, cache, sandbox};
 
@@ -11,6 +11,7 @@ fn works_as_without_us(options: &str) {
     let job = PythonJob::new(newest_python(), driver)
         .argument(&format!("{} run {options} --", binary().display()))
         .environment("XDG_CACHE_HOME", cache().to_str().unwrap())
+        .deadline(8 * DEADLINE)
         .start();
     drop(job);
 }

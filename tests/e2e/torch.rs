@@ -142,14 +142,14 @@ fn is_told(sandbox: &Sandbox) -> bool {
 
 #[track_caller]
 fn names(how: &str, cause: &str, function: &str, words: &str) {
-    let Some(python) = python() else {
-        eprintln!("SKIPPED: no Python has torch; {VARIABLE}=/path/to/python names one");
-        return;
-    };
     if how != "thread" && named().is_none() {
         eprintln!("SKIPPED: one job with torch is enough; {VARIABLE} set runs all of them");
         return;
     }
+    let Some(python) = python() else {
+        eprintln!("SKIPPED: no Python has torch; {VARIABLE}=/path/to/python names one");
+        return;
+    };
     let (stderr, answer) = stalled(&python, how, cause);
     assert_eq!(answer["verdict"], "hung");
     assert_eq!(answer["culprit"]["rank"], 2, "{answer:#}");

@@ -131,6 +131,7 @@ pub(crate) fn living(
         known = members(machine, family, scope, gaps);
     }
     scope.numbers().looked(look.began, look.last, is_whole);
+    scope.reaping().saw(&known, look.began);
     known
 }
 

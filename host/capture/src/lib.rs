@@ -25,6 +25,7 @@ mod process;
 mod process_facts;
 mod pulse;
 mod python;
+mod reaping;
 mod recall;
 mod remains;
 mod sample;

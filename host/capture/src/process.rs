@@ -254,6 +254,7 @@ impl Look<'_> {
             gaps,
             known: &mut self.recalled.entry(id).or_default().threads,
             now: self.now,
+            pid: id.pid,
             reader: self.reader,
         };
         let pulses = self.pulses.remove(&id);

@@ -58,7 +58,7 @@ pub(crate) struct Pulse {
 pub(crate) struct Pulses {
     /// How many threads there were beyond those that are read.
     pub(crate) beyond: usize,
-    /// Its threads, by TID.
+    /// Its threads, in the order of [`place`].
     pub(crate) threads: Vec<Pulse>,
 }
 
@@ -109,6 +109,12 @@ pub(crate) fn is_resting(state: char) -> bool {
     !matches!(state, 'R' | 'X' | 'x' | 't')
 }
 
+/// By this the threads of a process are in order: the main thread first, then by TID. Where the kernel has begun anew with its numbers
+/// the main thread has not the lowest one.
+pub(crate) fn place(pid: i32, tid: i32) -> (bool, i32) {
+    (tid != pid, tid)
+}
+
 /// Reads the pulses of `processes`.
 pub(crate) fn read(
     proc: &Path,
@@ -123,7 +129,8 @@ pub(crate) fn read(
 
 fn of_process(proc: &Path, id: ProcessId, reader: &mut Reader) -> io::Result<Pulses> {
     let directory = open_process(proc, id.pid)?;
-    let (task, tids) = reader.numbers(directory.as_fd(), "task")?;
+    let (task, mut tids) = reader.numbers(directory.as_fd(), "task")?;
+    tids.sort_unstable_by_key(|&tid| place(id.pid, tid));
     let beyond = tids.len().saturating_sub(MOST_THREADS);
     let tids = tids.into_iter().take(MOST_THREADS);
     let mut threads: Vec<Pulse> = tids

@@ -12,6 +12,7 @@ use crate::discover::tree;
 use crate::family::Family;
 use crate::machine::Machine;
 use crate::newcomers::Numbers;
+use crate::reaping::Reaping;
 
 /// Which processes belong to a task, and which of them have been seen. A clone remembers together with the original.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub struct Scope {
     pub(crate) members: Arc<Mutex<BTreeSet<ProcessId>>>,
     /// Which numbers processes had when we last looked.
     numbers: Arc<Mutex<Numbers>>,
+    /// Who was seen, and what parents say of children that were not.
+    reaping: Arc<Mutex<Reaping>>,
     pub(crate) root: ProcessId,
     /// The lines of the main process's `cgroup` file, as last read.
     pub(crate) root_cgroup: Vec<String>,
@@ -56,12 +59,21 @@ impl Scope {
         self.root
     }
 
+    /// Returns how many children parents of the task have reaped that no look has seen, at least, as samples show it.
+    pub fn reaped_unseen(&self) -> u64 {
+        self.reaping().unseen()
+    }
+
     pub(crate) fn members(&self) -> MutexGuard<'_, BTreeSet<ProcessId>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn numbers(&self) -> MutexGuard<'_, Numbers> {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn reaping(&self) -> MutexGuard<'_, Reaping> {
+        self.reaping.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn new(kind: ScopeKind, root: ProcessId, adopter: Option<i32>) -> Self {
@@ -71,6 +83,7 @@ impl Scope {
             kind,
             members: Arc::default(),
             numbers: Arc::default(),
+            reaping: Arc::default(),
             root,
             root_cgroup: Vec::new(),
         }

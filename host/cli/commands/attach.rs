@@ -7,7 +7,8 @@ use anyhow::Context;
 use capture::CaptureError;
 use clap::Args;
 use model::{ProcessId, Trigger};
-use supervise::{Ending, Event};
+use supervise::{Connector, Ending, Event};
+use tracing::warn;
 
 use crate::args::WatchArgs;
 use crate::collect::Request;
@@ -41,12 +42,21 @@ pub(crate) fn run(args: &AttachArgs, world: &World) -> anyhow::Result<Outcome> {
     let cannot = || format!("cannot watch process {}", args.pid);
     let root = machine.watchable(args.pid).with_context(cannot)?;
     let (sender, events) = channel();
-    supervise::watch_process(args.pid, move |event| _ = sender.send(event)).with_context(cannot)?;
+    let is_held = machine.numbers_as_for_us();
+    if !is_held {
+        warn!(
+            "--proc-root shows PIDs that are not those of taskscope's own PID namespace: ends are found out by looking, how \
+             processes ended is known only while they are zombies."
+        );
+    }
+    let held = is_held.then_some(args.pid);
+    supervise::watch_process(held, move |event| _ = sender.send(event)).with_context(cannot)?;
     // What is held now is what was looked at before: the PID was not used again meanwhile.
     let held = machine.identify(args.pid)?;
     if held != root {
         return Err(CaptureError::NothingLeft { root }).with_context(cannot);
     }
+    let births = Connector::open();
     let eye = session.eye(machine, root, None);
     let socket = Socket::bind();
     if let Ok(socket) = &socket {
@@ -55,7 +65,7 @@ pub(crate) fn run(args: &AttachArgs, world: &World) -> anyhow::Result<Outcome> {
             "`taskscope ctl --socket {path}` steers this collector"
         ));
     }
-    let collector = Collector::start(session.clone(), eye, socket);
+    let collector = Collector::start(session.clone(), eye, socket, births);
     let end = wait(&session, &collector, root, &events);
     let ends = collector.ends.clone();
     let all_stored = conclude(collector.finish(end), &session);
@@ -75,7 +85,8 @@ fn wait(
     events: &Receiver<Event>,
 ) -> Request {
     let mut happenings = Happenings::of(events, session).with_rounds();
-    let mut main_process_has_ended = false;
+    // Where nobody tells of its end, whether anybody is left is asked from the start.
+    let mut main_process_has_ended = !session.machine().numbers_as_for_us();
     while let Some(happening) = happenings.next() {
         match happening {
             Happening::Deadline => collector.request(Request::Snapshot(Trigger::Deadline)),

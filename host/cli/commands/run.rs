@@ -11,7 +11,7 @@ use clap::Args;
 use model::Trigger;
 use rustix::process::Signal;
 use store::Summary;
-use supervise::{Ending, Event, StartError, TaskCommand};
+use supervise::{Connector, Ending, Event, StartError, TaskCommand};
 use tracing::warn;
 
 use crate::args::WatchArgs;
@@ -70,6 +70,8 @@ pub(crate) fn run(args: RunArgs, world: &World) -> anyhow::Result<Outcome> {
     let stop_grace = args.stop_grace.or(settings.stop_grace);
     let stop_grace = stop_grace.map(Span::duration);
     let manner = manner(args.signals.unwrap_or(settings.signals), stop_grace);
+    // Before the first process of the task is born.
+    let births = Connector::open();
     // From here to the task's first instruction there is nothing but fork and exec.
     let started = supervise::start(&command, manner).map_err(refuse)?;
     let task = started.pid;
@@ -93,7 +95,7 @@ pub(crate) fn run(args: RunArgs, world: &World) -> anyhow::Result<Outcome> {
             view::beside(&session);
         }
         let collector = eye.map(|eye| {
-            let collector = Collector::start(session.clone(), eye, socket);
+            let collector = Collector::start(session.clone(), eye, socket, births);
             collector.ends.take_orphans(&orphans);
             collector
         });
@@ -133,6 +135,13 @@ pub(crate) fn refuse(error: StartError) -> anyhow::Error {
 
 /// Returns what looks at the task whose main process is `task`. Trouble is a warning: the task runs unwatched.
 fn eye(session: &Session, machine: Machine, task: i32) -> Option<Eye> {
+    if !machine.numbers_as_for_us() {
+        warn!(
+            "The task cannot be watched: --proc-root shows PIDs that are not those of taskscope's own PID namespace; \
+             `taskscope attach --pid` takes the PID that it has there."
+        );
+        return None;
+    }
     match machine.identify(task) {
         Ok(root) => {
             let adopter = i32::try_from(std::process::id()).ok();

@@ -67,7 +67,7 @@ pub(crate) fn run(args: &ViewArgs, world: &World) -> anyhow::Result<Outcome> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let view = View::new(Store::open(&location)?, shown, MEMORY);
+        let view = View::new(Store::open(&location)?, shown, MEMORY).reading_ahead();
         let server = Server::bind(SocketAddr::new(args.listen.address, args.listen.port)).await?;
         say(&server);
         if args.listen.open {

@@ -11,7 +11,7 @@ use crate::config;
 use crate::outcome::Outcome;
 use crate::root::{self, At};
 use crate::ui;
-use crate::why::{self, Sight, Silent};
+use crate::why::{self, Sight};
 
 /// Say what is wrong with a task, who is to blame, who merely waits, and what shows it
 #[derive(Args, Debug)]
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &WhyArgs, world: &World) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let (Sight { nodes, silent }, records) = runtime.block_on(async {
+    let (sight, records) = runtime.block_on(async {
         let store = Store::open(&location)?;
         let source = root::source(&store, &location, args.stored.wanted()).await?;
         let chosen = source.find(&store, args.at).await?;
@@ -50,6 +50,11 @@ pub(crate) fn run(args: &WhyArgs, world: &World) -> anyhow::Result<Outcome> {
         };
         anyhow::Ok((sight, records))
     })?;
+    let Sight {
+        nodes,
+        silent,
+        without_snapshot,
+    } = &sight;
     let histories: Vec<diagnose::History<'_>> = nodes
         .iter()
         .enumerate()
@@ -61,10 +66,10 @@ pub(crate) fn run(args: &WhyArgs, world: &World) -> anyhow::Result<Outcome> {
     let judgement = diagnose::judge(&histories);
     let twin = diagnose::twin(&histories, &judgement.verdict);
     let text = match (args.json, args.explain) {
-        (true, explain) => json(&judgement, twin.as_ref(), &silent, explain)?,
+        (true, explain) => json(&judgement, twin.as_ref(), &sight, explain)?,
         (false, explain) => {
-            let mut text = why::page(&judgement.verdict, &nodes, world.ui);
-            text += &why::comparison(twin.as_ref(), &silent);
+            let mut text = why::page(&judgement.verdict, nodes, world.ui);
+            text += &why::comparison(twin.as_ref(), silent, without_snapshot);
             if explain {
                 text += &why::explanation(&judgement.tried, world.ui);
             }
@@ -75,12 +80,12 @@ pub(crate) fn run(args: &WhyArgs, world: &World) -> anyhow::Result<Outcome> {
     Ok(Outcome::Well)
 }
 
-/// Returns the verdict, with `twin` and `silent` beside its own fields where there is something to say; with `explain` as one
+/// Returns the verdict, with `twin`, `silent` and `without_snapshot` beside its own fields where there is something to say; with `explain` as one
 /// field of what also has the rules that were tried.
 fn json(
     judgement: &Judgement,
     twin: Option<&Twin>,
-    silent: &[Silent],
+    sight: &Sight,
     explain: bool,
 ) -> anyhow::Result<String> {
     let mut document = if explain {
@@ -97,8 +102,12 @@ fn json(
         if let Some(twin) = twin {
             fields.insert("twin".to_owned(), serde_json::to_value(twin)?);
         }
-        if !silent.is_empty() {
-            fields.insert("silent".to_owned(), serde_json::to_value(silent)?);
+        if !sight.silent.is_empty() {
+            fields.insert("silent".to_owned(), serde_json::to_value(&sight.silent)?);
+        }
+        if !sight.without_snapshot.is_empty() {
+            let names = serde_json::to_value(&sight.without_snapshot)?;
+            fields.insert("without_snapshot".to_owned(), names);
         }
     }
     Ok(serde_json::to_string(&document)? + "\n")

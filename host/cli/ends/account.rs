@@ -12,12 +12,11 @@ use model::{
 
 use super::cgroups::Cgroups;
 use super::circumstances::circumstances;
+use super::dead::Dead;
 use super::last_seen::{self, LastSeen};
 use super::out_of_memory::Suspect;
 use super::written::Written;
 
-/// So many of the dead are remembered, lest a look that began before their end takes them for new.
-const MOST_DEAD: usize = 1 << 16;
 /// So long after it was first seen a process may be moved to a cgroup of its own at any moment.
 const YOUTH: Duration = Duration::from_secs(5);
 /// Who is there for so long is no passer-by.
@@ -36,7 +35,7 @@ const MOST_HOLDERS: usize = 3;
 pub(super) struct Account {
     began: (Instant, Timestamp),
     pub(super) cgroups: Cgroups,
-    dead: BTreeSet<ProcessId>,
+    dead: Dead,
     /// As last seen.
     filesystem: Filesystem,
     living: BTreeMap<ProcessId, Living>,
@@ -82,7 +81,7 @@ impl Account {
         Self {
             began: (began, now),
             cgroups: Cgroups::default(),
-            dead: BTreeSet::new(),
+            dead: Dead::default(),
             filesystem: Filesystem::default(),
             living: BTreeMap::from([(root, Living::default())]),
             looked: None,
@@ -100,7 +99,7 @@ impl Account {
         self.filesystem = snapshot.filesystem.clone();
         let mut new = Vec::new();
         for (process, last) in last_seen::of(snapshot) {
-            if self.dead.contains(&process) {
+            if self.dead.contains(process) {
                 self.written.complete(process, &last);
             } else if let Some(living) = self.living.get_mut(&process) {
                 living.last.update(last);
@@ -132,7 +131,7 @@ impl Account {
             process,
         } in found
         {
-            if self.dead.contains(&process) {
+            if self.dead.contains(process) {
                 continue;
             }
             let is_new = !self.living.contains_key(&process);
@@ -187,7 +186,18 @@ impl Account {
 
     /// Whether nothing was ever seen of `process`.
     pub(super) fn is_new(&self, process: ProcessId) -> bool {
-        !self.is_living(process) && !self.dead.contains(&process)
+        !self.is_living(process) && !self.dead.contains(process)
+    }
+
+    /// Whether somebody has seen a process of this PID that began between two ticks since boot.
+    pub(super) fn knows(&self, pid: i32, first: u64, last: u64) -> bool {
+        let of = |start_time_ticks| ProcessId {
+            pid,
+            start_time_ticks,
+        };
+        let range = of(first)..=of(last);
+        let mut living = self.living.range(range.clone());
+        living.next().is_some() || self.dead.has_any_in(range)
     }
 
     /// Counts orphans that ended before anybody had looked at them.
@@ -198,14 +208,7 @@ impl Account {
     /// Counts one of them, which is new to nobody from now on.
     pub(super) fn count_orphan(&mut self, process: ProcessId) {
         self.count_orphans(1);
-        self.bury(process);
-    }
-
-    fn bury(&mut self, process: ProcessId) {
-        if self.dead.len() >= MOST_DEAD {
-            self.dead.pop_first();
-        }
-        self.dead.insert(process);
+        self.dead.bury(process);
     }
 
     /// Whether somebody who has been there for a while was never looked at as what it is now.
@@ -303,7 +306,7 @@ impl Account {
         if let Some(name) = &told.name {
             living.last.is_called(name);
         }
-        self.bury(told.process);
+        self.dead.bury(told.process);
         let mut around = circumstances(told.ending, living.last.descriptors, &self.filesystem);
         around.splice(0..0, told.circumstance);
         let elapsed = told.at.saturating_duration_since(self.began.0);
@@ -352,6 +355,6 @@ impl Account {
     }
 
     pub(super) fn unseen(&self) -> Unseen {
-        self.unseen
+        self.unseen.clone()
     }
 }

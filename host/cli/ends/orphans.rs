@@ -15,14 +15,14 @@ pub(crate) struct Orphans(Arc<Mutex<Account>>);
 
 #[derive(Debug)]
 enum Account {
-    /// Nobody keeps one yet; so many have ended.
-    Early(u64),
+    /// Nobody keeps one yet; these have ended.
+    Early(Vec<i32>),
     Kept(Weak<Shared>),
 }
 
 impl Default for Account {
     fn default() -> Self {
-        Self::Early(0)
+        Self::Early(Vec::new())
     }
 }
 
@@ -33,8 +33,8 @@ impl Orphans {
         let shared = {
             let mut account = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             match &mut *account {
-                Account::Early(count) => {
-                    *count += 1;
+                Account::Early(pids) => {
+                    pids.push(pid);
                     None
                 }
                 Account::Kept(shared) => shared.upgrade(),
@@ -51,8 +51,9 @@ impl Ends {
     pub(crate) fn take_orphans(&self, orphans: &Orphans) {
         let mut account = orphans.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = Account::Kept(Arc::downgrade(&self.0));
-        if let Account::Early(count) = std::mem::replace(&mut *account, kept) {
-            self.lock().count_orphans(count);
+        if let Account::Early(pids) = std::mem::replace(&mut *account, kept) {
+            self.lock().count_orphans(pids.len() as u64);
+            self.0.between.leave_out(pids);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The obituaries of a node, read back.
 
-use model::{Ending, Obituary, ObituarySegment, ProcessId, Unseen};
+use model::{BetweenLooks, Ending, Obituary, ObituarySegment, ProcessId, Unseen};
 use monitor::Report;
 use store::{Place, RecordKind, Store, StoreError};
 
@@ -65,7 +65,7 @@ impl StoredEnds {
             order: self.root_order,
             at: report.ended_at,
         };
-        let mut lines = words(&self.notable, main, self.unseen);
+        let mut lines = words(&self.notable, main, &self.unseen);
         if lines.is_empty() {
             lines.extend(self.in_all());
         }
@@ -73,6 +73,7 @@ impl StoredEnds {
             let orphans = count(self.unseen.orphans, "orphan", "orphans");
             lines.push(format!("{orphans} more ended before anybody had looked"));
         }
+        lines.extend(self.unseen.between_looks.as_ref().and_then(between_looks));
         lines
     }
 
@@ -89,5 +90,59 @@ impl StoredEnds {
             format!("{failed} of them not with 0")
         };
         (all > 0).then(|| format!("{processes} seen to end, {how}"))
+    }
+}
+
+/// `12 more processes began and ended between two looks, 3 of them not with 0`
+fn between_looks(between: &BetweenLooks) -> Option<String> {
+    let is_whole = between.gap.is_none();
+    if is_whole && between.count == 0 {
+        return None;
+    }
+    let failed = between.failed + between.killed.values().sum::<u64>();
+    let how = match failed {
+        0 => String::new(),
+        failed => format!(", {failed} of them not with 0"),
+    };
+    let processes = count(between.count, "more process", "more processes");
+    Some(match (is_whole, between.count) {
+        (true, _) => format!("{processes} began and ended between two looks{how}"),
+        (false, 0) => {
+            "whether more processes began and ended between two looks is not known".to_owned()
+        }
+        (false, _) => format!("at least {processes} began and ended between two looks{how}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Gap, GapCode};
+
+    #[test]
+    fn who_was_not_seen_is_told_as_far_as_it_is_known() {
+        let told = |count, failed, is_whole: bool| {
+            between_looks(&BetweenLooks {
+                count,
+                failed,
+                gap: (!is_whole).then(|| Gap::new("between_looks", GapCode::Unsupported)),
+                killed: [(9, 1)].into_iter().filter(|_| failed > 0).collect(),
+            })
+        };
+        assert_eq!(told(0, 0, true), None);
+        let all = "12 more processes began and ended between two looks";
+        assert_eq!(told(12, 0, true).unwrap(), all);
+        assert_eq!(
+            told(12, 2, true).unwrap(),
+            format!("{all}, 3 of them not with 0")
+        );
+        assert_eq!(
+            told(1, 0, false).unwrap(),
+            "at least 1 more process began and ended between two looks"
+        );
+        assert_eq!(
+            told(0, 0, false).unwrap(),
+            "whether more processes began and ended between two looks is not known"
+        );
     }
 }

@@ -51,6 +51,16 @@ fn begin(fake: &FakeMachine, root: i32) -> (Ends, ProcessId) {
     (Ends::begin(machine, scope, Clock::Fixed(now)), root)
 }
 
+/// A machine with one process, in a cgroup that is full and has seen four kills.
+fn at_its_limit(pid: i32) -> FakeMachine {
+    let mut fake = FakeMachine::new()
+        .cgroup_file("job/memory.current", "100\n")
+        .cgroup_file("job/memory.max", "100\n")
+        .cgroup_file("job/memory.events", "oom_kill 4\n");
+    fake.start(pid, |it| it.cgroup("0::/job\n"));
+    fake
+}
+
 fn killed() -> Ending {
     Ending::from_wait_status(KILL)
 }
@@ -66,6 +76,27 @@ fn nobody_is_ended_whose_pid_may_be_another_process_for_us() {
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[1].starts_with("they are not ended"), "{lines:?}");
     assert!(process.0.try_wait().unwrap().is_none());
+}
+
+#[test]
+fn nobody_is_held_whose_pid_may_be_another_process_for_us() {
+    let process = Stand::new();
+    let mut fake = FakeMachine::new();
+    fake.start(process.pid(), |it| it);
+    let (ends, root) = begin(&fake, process.pid());
+    let deaths = ends.0.deaths.as_ref().unwrap();
+    assert_eq!((deaths.count(), deaths.is_held(root)), (0, false));
+    // Its end is found out by looking, and that is counted.
+    let no_births = Err(supervise::BirthsError::NoAnswer);
+    ends.follow_births(no_births);
+    let unseen = ends.so_far().unseen;
+    assert_eq!(unseen.unheld, 1);
+    let gap = unseen.between_looks.unwrap().gap.unwrap();
+    assert!(gap.detail.unwrap().starts_with("--proc-root shows PIDs"));
+    std::fs::remove_dir_all(fake.proc_root().join(process.pid().to_string())).unwrap();
+    ends.close();
+    let dead = ends.lock().written.notable()[0].clone();
+    assert_eq!((dead.process, dead.ending), (root, Ending::Unknown));
 }
 
 #[test]
@@ -108,11 +139,7 @@ fn a_kill_that_the_events_of_a_cgroup_of_version_2_count_is_one_for_want_of_memo
 #[test]
 fn a_kill_that_no_cgroup_counts_is_no_want_of_memory() {
     let process = Stand::new();
-    let mut fake = FakeMachine::new()
-        .cgroup_file("job/memory.current", "100\n")
-        .cgroup_file("job/memory.max", "100\n")
-        .cgroup_file("job/memory.events", "oom_kill 4\n");
-    fake.start(process.pid(), |it| it.cgroup("0::/job\n"));
+    let fake = at_its_limit(process.pid());
     let (ends, root) = begin(&fake, process.pid());
     ends.told(root, Instant::now(), true, |_| killed());
     assert!(ends.lock().written.notable()[0].circumstances.is_empty());
@@ -186,11 +213,7 @@ fn whoever_asks_is_told_of_an_end_once_and_of_no_other() {
 #[test]
 fn an_end_that_is_known_later_is_put_right_before_it_is_written() {
     let process = Stand::new();
-    let mut fake = FakeMachine::new()
-        .cgroup_file("job/memory.current", "100\n")
-        .cgroup_file("job/memory.max", "100\n")
-        .cgroup_file("job/memory.events", "oom_kill 4\n");
-    fake.start(process.pid(), |it| it.cgroup("0::/job\n"));
+    let fake = at_its_limit(process.pid());
     let (ends, root) = begin(&fake, process.pid());
     let fake = fake.cgroup_file("job/memory.events", "oom_kill 5\n");
     let is_known = ends.told(root, Instant::now(), false, |_| Ending::Unknown);

@@ -65,6 +65,9 @@ fn run(shared: &Weak<Shared>, ask: &impl Fn(Trigger)) {
         if ends.is_time_to_look(now.duration_since(begun), &mut first_looks) {
             ask(Trigger::Start);
         }
+        if is_whole_second {
+            ends.count_births();
+        }
         ends.write_some();
         drop(ends);
         thread::sleep(TICK);

@@ -1,7 +1,7 @@
 //! What the obituaries of a run amount to, in about three lines: who ended first, how, and what followed.
 
-use diagnose::{first_end, is_of_rank};
-use model::{Circumstance, Ending, Holder, Obituary, ProcessId, Timestamp, Unseen};
+use diagnose::{first_end, is_of_rank, is_told_to_end};
+use model::{BetweenLooks, Circumstance, Ending, Holder, Obituary, ProcessId, Timestamp, Unseen};
 
 use crate::page::{base_name, count, safe, table};
 
@@ -20,7 +20,7 @@ pub(crate) struct MainEnd {
 }
 
 /// Returns the lines: none where everything went well. `notable` is in the order of the ends.
-pub(crate) fn words(notable: &[Obituary], main: MainEnd, unseen: Unseen) -> Vec<String> {
+pub(crate) fn words(notable: &[Obituary], main: MainEnd, unseen: &Unseen) -> Vec<String> {
     let root = main.process;
     let mut lines = Vec::new();
     // Who ends after the task was not why.
@@ -51,7 +51,34 @@ pub(crate) fn words(notable: &[Obituary], main: MainEnd, unseen: Unseen) -> Vec<
             "{processes} of the task that nobody had seen before was killed for want of memory"
         ));
     }
+    lines.extend(unseen.between_looks.as_ref().and_then(crashed));
     lines
+}
+
+/// `3 more processes died between two looks: SIGKILL, SIGSEGV twice`
+fn crashed(between: &BetweenLooks) -> Option<String> {
+    let killed = between.killed.iter().map(|(&signal, &count)| {
+        let core_dumped = false;
+        let ending = Ending::Killed {
+            core_dumped,
+            signal,
+        };
+        (ending, count)
+    });
+    let crashed: Vec<(Ending, u64)> = killed.filter(|(it, _)| !is_told_to_end(*it)).collect();
+    let all: u64 = crashed.iter().map(|(_, count)| count).sum();
+    let parts = crashed.iter().map(|(ending, count)| match count {
+        1 => ending.to_string(),
+        count => format!("{count} of {ending}"),
+    });
+    let parts: Vec<String> = parts.collect();
+    (all > 0).then(|| {
+        let processes = count(all, "process", "processes");
+        format!(
+            "{processes} of the task died between two looks, reaped by the parent: {}",
+            parts.join(", ")
+        )
+    })
 }
 
 /// Whether words may be about it: it was not an exit with 0, or it was a rank's.
@@ -331,7 +358,7 @@ mod tests {
             order: root.map(|root| root.order),
             at: root.map(|root| root.ended_at),
         };
-        words(notable, main, Unseen::default())
+        words(notable, main, &Unseen::default())
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(super) fn words(snapshot: &Snapshot, process: &Process) -> Option<String> {
     (!named.is_empty()).then(|| format!("none itself; it wraps {}{others}", named.join(", ")))
 }
 
-/// The nearest interpreters below `pid`, by PID.
+/// The nearest interpreters below `pid`, the oldest first.
 fn wrapped(snapshot: &Snapshot, pid: i32) -> Vec<&Process> {
     let processes = snapshot.processes.iter();
     let by_pid: BTreeMap<i32, &Process> = processes.map(|process| (process.pid, process)).collect();
@@ -44,11 +44,10 @@ fn wrapped(snapshot: &Snapshot, pid: i32) -> Vec<&Process> {
         }
         false
     };
-    let pythons = by_pid.values().filter(|process| process.python_candidate);
-    pythons
-        .copied()
-        .filter(|process| is_below(process))
-        .collect()
+    let by_age = snapshot.by_age().into_iter();
+    let processes = by_age.map(|index| &snapshot.processes[index]);
+    let pythons = processes.filter(|process| process.python_candidate);
+    pythons.filter(|process| is_below(process)).collect()
 }
 
 #[cfg(test)]

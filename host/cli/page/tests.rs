@@ -201,6 +201,32 @@ fn one_process_is_shown_in_full() {
 }
 
 #[test]
+fn the_tree_is_in_the_order_of_age_where_numbers_of_processes_began_anew() {
+    let mut snapshot = snapshot();
+    // The launcher has the highest number, the rank that began first a higher one than the other; a helper began in its tick.
+    for (process, pid, ppid, start) in [
+        (0, 900, 1, 5),
+        (1, 302, 900, 6),
+        (2, 301, 900, 7),
+        (3, 300, 302, 6),
+    ] {
+        let process = &mut snapshot.processes[process];
+        (process.pid, process.ppid, process.start_time_ticks) = (pid, ppid, start);
+        process.identity = format!("{pid}:{start}").parse().unwrap();
+    }
+    snapshot.processes.reverse();
+    let page = overview(&snapshot, &Heading::default(), PLAIN);
+    let tree = page.lines().skip_while(|line| !line.starts_with("PID"));
+    let pids = tree.skip(1).take(4).map(|line| {
+        line.split("  ")
+            .find(|word| word.ends_with(char::is_numeric))
+    });
+    let pids: Vec<&str> = pids.map(Option::unwrap).collect();
+    assert_eq!(pids, ["900", "├─ 302", "└─ 300", "└─ 301"]);
+    assert_eq!(snapshot.by_age(), [3, 2, 0, 1]);
+}
+
+#[test]
 fn parents_in_a_circle_do_not_hang_the_page() {
     let mut snapshot = snapshot();
     snapshot.processes[0].ppid = 101;
@@ -243,4 +269,28 @@ fn what_a_rank_counts_is_shown_with_how_fast_it_grows() {
     let page = process(&now, &now.processes[1], Some(&earlier), PLAIN);
     let words = "step         step = 1204, 50.2/s over 20.0 s, in train (train.py:88)";
     assert!(page.contains(words), "{page}");
+}
+
+/// A frame as function, file and line.
+pub(crate) type Place<'a> = (&'a str, &'a str, u32);
+
+/// A job whose ranks are at these stacks, innermost first.
+pub(crate) fn job(ranks: &[&[Place<'_>]]) -> Snapshot {
+    let mut job = snapshot();
+    job.annotations.clear();
+    job.gaps.clear();
+    let ranks = (0..).zip(ranks).map(|(rank, frames)| {
+        let pid = 200 + rank;
+        let mut process = a_process(pid, 100, 'S', &["python3", "train.py"], None, "0");
+        let frames: Vec<Value> = frames
+            .iter()
+            .map(|(name, file, line)| frame(name, file, *line))
+            .collect();
+        process["pyspy"] =
+            json!({ "source": "own", "traces": [trace(pid, "MainThread", false, &frames)] });
+        process["distributed_environment"] = json!({ "RANK": rank.to_string() });
+        serde_json::from_value(process).unwrap()
+    });
+    job.processes = ranks.collect();
+    job
 }

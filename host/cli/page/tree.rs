@@ -67,33 +67,35 @@ pub(crate) fn tree(snapshot: &Snapshot, earlier: Option<&Snapshot>, ui: Ui) -> S
     page
 }
 
-/// Parents before children, children by PID; the prefix draws the branches.
+/// Parents before children, of those the oldest first; the prefix draws the branches.
 fn order(snapshot: &Snapshot) -> Vec<(String, &Process)> {
-    let here = |pid: i32| snapshot.processes.iter().any(|process| process.pid == pid);
+    let by_age = snapshot.by_age().into_iter();
+    let processes: Vec<&Process> = by_age.map(|index| &snapshot.processes[index]).collect();
+    let here = |pid: i32| processes.iter().any(|process| process.pid == pid);
     let mut ordered = Vec::new();
-    for process in &snapshot.processes {
+    for process in &processes {
         if process.ppid == process.pid || !here(process.ppid) {
-            ordered.push((String::new(), process));
-            descend(snapshot, process, "", &mut ordered);
+            ordered.push((String::new(), *process));
+            descend(&processes, process, "", &mut ordered);
         }
     }
     ordered
 }
 
 fn descend<'a>(
-    snapshot: &'a Snapshot,
+    processes: &[&'a Process],
     parent: &Process,
     indent: &str,
     ordered: &mut Vec<(String, &'a Process)>,
 ) {
-    let children: Vec<&Process> = snapshot
-        .processes
+    let children: Vec<&Process> = processes
         .iter()
+        .copied()
         .filter(|process| process.ppid == parent.pid && process.pid != parent.pid)
         .collect();
     for (index, child) in children.iter().enumerate() {
         // Parents that name each other in a circle exist only in a broken document: stop there.
-        if ordered.len() > snapshot.processes.len() {
+        if ordered.len() > processes.len() {
             return;
         }
         let last = index + 1 == children.len();
@@ -103,7 +105,7 @@ fn descend<'a>(
             ("├─ ", "│  ")
         };
         ordered.push((format!("{indent}{branch}"), child));
-        descend(snapshot, child, &format!("{indent}{below}"), ordered);
+        descend(processes, child, &format!("{indent}{below}"), ordered);
     }
 }
 

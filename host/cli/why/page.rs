@@ -6,11 +6,14 @@ use diagnose::{Cause, Culprit, Evidence, State, Tried, Twin, Verdict, Victim};
 use model::{Process, Snapshot};
 
 use crate::page::{base_name, bold, red, safe, yellow};
+use crate::root::few;
 use crate::ui::Ui;
 use crate::why::Silent;
 
 /// Frames of the culprit's stack that are shown.
 const FRAMES: usize = 12;
+/// A difference in longer words takes a line for each of the two.
+const SHORT: usize = 78;
 /// Values that are shown as evidence; `--json` has all.
 const EVIDENCE: usize = 12;
 
@@ -165,7 +168,11 @@ fn line(page: &mut String, evidence: &Evidence, with_node: bool) {
 }
 
 /// Returns how the suspect differs from its twin, and of which nodes nothing new is seen.
-pub(crate) fn comparison(twin: Option<&Twin>, silent: &[Silent]) -> String {
+pub(crate) fn comparison(
+    twin: Option<&Twin>,
+    silent: &[Silent],
+    without_snapshot: &[String],
+) -> String {
     let mut page = String::new();
     if let Some(twin) = twin.filter(|twin| !twin.differences.is_empty()) {
         let who = |victim: &Victim| match victim.rank {
@@ -178,12 +185,29 @@ pub(crate) fn comparison(twin: Option<&Twin>, silent: &[Silent]) -> String {
             "\nwhat differs between {suspect} and {other}, which waits"
         );
         for difference in &twin.differences {
-            let (what, one) = (safe(&difference.what), safe(&difference.suspect));
-            _ = writeln!(page, "  {what}: {one}; {other}: {}", safe(&difference.twin));
+            let [what, one, two] =
+                [&difference.what, &difference.suspect, &difference.twin].map(|text| safe(text));
+            let short = format!("  {what}: {one}; {other}: {two}");
+            if short.chars().count() <= SHORT {
+                _ = writeln!(page, "{short}");
+            } else {
+                _ = writeln!(page, "  {what}\n    {suspect}: {one}\n    {other}: {two}");
+            }
         }
     }
     for node in silent {
         _ = writeln!(page, "\n{}", safe(&node.words()));
+    }
+    if !without_snapshot.is_empty() {
+        let (nodes, verb) = match without_snapshot {
+            [_] => ("node", "has"),
+            _ => ("nodes", "have"),
+        };
+        let names = safe(&few(without_snapshot));
+        _ = writeln!(
+            page,
+            "\n{nodes} {names} {verb} stored no snapshot yet, and so cannot be judged"
+        );
     }
     page
 }

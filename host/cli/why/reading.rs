@@ -15,43 +15,80 @@ pub(crate) struct Sight {
     pub(crate) nodes: Vec<Vec<Snapshot>>,
     /// Nodes that are not among them, because they have stored nothing lately.
     pub(crate) silent: Vec<Silent>,
+    /// Nodes that have stored no snapshot yet.
+    pub(crate) without_snapshot: Vec<String>,
 }
 
-/// Returns the snapshots of each node of the attempt, up to the one that was chosen, of other nodes up to the same instant,
-/// whatever their clocks say; of its node alone where `one` is asked for. The latest is that of each node.
+/// Of more other nodes than this, clocks are not compared each time: the newest snapshot of each node is of one instant for all that
+/// we know, and its clock is asked for where something looks wrong.
+const MANY: usize = 64;
+
+/// Returns the snapshots of each node of the attempt up to one instant, whatever their clocks say: that of the snapshot that was
+/// chosen, or the latest; of its node alone where `one` is asked for.
 pub(crate) async fn read(
     store: &Store,
     chosen: Chosen,
     at: At,
     one: bool,
 ) -> anyhow::Result<Sight> {
-    let place = chosen.key.place.clone();
-    let mut nodes = vec![of_node(store, &place, Some(&chosen.key)).await?];
+    let key = chosen.key;
     let others = if one { Vec::new() } else { chosen.other_nodes };
-    if at == At::Latest {
-        for node in others {
-            let place = Place {
-                node,
-                ..place.clone()
-            };
-            nodes.push(of_node(store, &place, None).await?);
-        }
-    } else {
-        for key in clocks::at_the_same_instant(store, &chosen.key, &others).await? {
-            nodes.push(of_node(store, &key.place, Some(&key)).await?);
+    let are_many = others.len() > MANY;
+    let together = match at {
+        _ if others.is_empty() => None,
+        At::Latest if are_many => None,
+        At::Latest => Some(clocks::newest_together(store, &key.place, &others).await?),
+        At::Id(_) | At::Time(_) => Some(clocks::together(store, &key, &others).await?),
+    };
+    let (keys, ahead) = together.map_or_else(Default::default, |it| (it.keys, it.ahead));
+    let mut seen = Vec::new();
+    let mut without_snapshot = Vec::new();
+    let names = std::iter::once(&key.place.node).chain(&others);
+    for (position, name) in names.enumerate() {
+        let place = Place {
+            node: name.clone(),
+            ..key.place.clone()
+        };
+        let until = match (keys.get(position), position) {
+            (Some(key), _) => key.clone(),
+            (None, 0) => Some(key.clone()),
+            (None, _) => None,
+        };
+        let is_known_empty = until.is_none() && !keys.is_empty();
+        let snapshots = if is_known_empty {
+            None
+        } else {
+            of_node(store, &place, until.as_ref()).await?
+        };
+        match snapshots {
+            // All that it had could not be read, or has been deleted.
+            Some(snapshots) if snapshots.is_empty() => {}
+            Some(snapshots) => seen.push((snapshots, ahead.get(position).copied())),
+            None => without_snapshot.push(name.clone()),
         }
     }
-    nodes.retain(|snapshots| !snapshots.is_empty());
-    let silent = sight::without_the_silent(store, &place, &mut nodes).await?;
-    Ok(Sight { nodes, silent })
+    let (mut nodes, ahead): (Vec<_>, Vec<_>) = seen.into_iter().unzip();
+    let mut ahead: Vec<i64> = ahead.into_iter().flatten().collect();
+    if ahead.is_empty() && sight::is_any_silent(&nodes) {
+        ahead = sight::ahead(store, &key.place, &nodes).await?;
+    }
+    Ok(Sight {
+        silent: sight::take_the_silent(&mut nodes, &ahead),
+        nodes,
+        without_snapshot,
+    })
 }
 
+/// Returns the snapshots of a node that are worth it, up to one of them or to the newest; nothing where it has none yet.
 async fn of_node(
     store: &Store,
     place: &Place,
     until: Option<&Key>,
-) -> anyhow::Result<Vec<Snapshot>> {
-    let mut history = store.history(place, Since::Recent).await?;
+) -> anyhow::Result<Option<Vec<Snapshot>>> {
+    let mut history = match store.history(place, Since::Recent).await {
+        Err(StoreError::NotFound { .. }) => return Ok(None),
+        history => history?,
+    };
     let is_there =
         |entries: &[Entry]| until.is_none_or(|key| entries.iter().any(|entry| entry.id == key.id));
     if !is_there(&history.entries) {
@@ -70,7 +107,7 @@ async fn of_node(
         let around = diagnose::around_the_stand(&times, newest).collect();
         load(store, place, &entries, &around, &mut snapshots).await?;
     }
-    Ok(snapshots.into_values().collect())
+    Ok(Some(snapshots.into_values().collect()))
 }
 
 /// Loads those of `wanted` that are not there yet. What retention has deleted meanwhile is left out.

@@ -13,9 +13,6 @@ const INTERVALS: f64 = 3.0;
 /// … and by so much.
 const LEAST: Duration = Duration::from_mins(1);
 
-/// Of more nodes than this, clocks are not compared each time.
-const MANY: usize = 64;
-
 /// A node of which nothing new is seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Silent {
@@ -46,20 +43,21 @@ impl Silent {
     }
 }
 
-/// Takes the nodes out of `nodes` that are silent, and says which. Where clocks cannot be compared they are taken as they are.
-pub(super) async fn without_the_silent(
+/// Whether one of several nodes looks silent while nobody knows how its clock stands.
+pub(super) fn is_any_silent(nodes: &[Vec<Snapshot>]) -> bool {
+    !silent(&newest(nodes), &[]).is_empty()
+}
+
+/// Returns how far the clock of each node is taken to be ahead of the first one's, microseconds.
+pub(super) async fn ahead(
     store: &Store,
     place: &Place,
-    nodes: &mut Vec<Vec<Snapshot>>,
-) -> anyhow::Result<Vec<Silent>> {
-    let newest: Vec<&Snapshot> = nodes.iter().filter_map(|it| it.last()).collect();
+    nodes: &[Vec<Snapshot>],
+) -> anyhow::Result<Vec<i64>> {
+    let newest = newest(nodes);
     let Some((first, rest)) = newest.split_first() else {
         return Ok(Vec::new());
     };
-    // With very many nodes their clocks are asked for where something looks wrong.
-    if rest.is_empty() || (rest.len() > MANY && silent(&newest, &[]).is_empty()) {
-        return Ok(Vec::new());
-    }
     let key = Key {
         place: Place {
             node: first.task.node.clone(),
@@ -68,14 +66,23 @@ pub(super) async fn without_the_silent(
         id: first.capture.id,
     };
     let others: Vec<String> = rest.iter().map(|it| it.task.node.clone()).collect();
-    let ahead = clocks::ahead(store, &key, &others).await?;
-    let silent = silent(&newest, &ahead);
+    Ok(clocks::together(store, &key, &others).await?.ahead)
+}
+
+/// Takes the nodes out of `nodes` that are silent, and says which; `ahead` is how far their clocks are ahead of the first one's,
+/// microseconds. Where that is not known they are taken as they are.
+pub(super) fn take_the_silent(nodes: &mut Vec<Vec<Snapshot>>, ahead: &[i64]) -> Vec<Silent> {
+    let silent = silent(&newest(nodes), ahead);
     nodes.retain(|snapshots| {
         let last = snapshots.last();
         let name = last.map(|it| it.task.node.as_str());
         silent.iter().all(|it| Some(it.node.as_str()) != name)
     });
-    Ok(silent)
+    silent
+}
+
+fn newest(nodes: &[Vec<Snapshot>]) -> Vec<&Snapshot> {
+    nodes.iter().filter_map(|it| it.last()).collect()
 }
 
 /// Which of the nodes with these newest snapshots are silent; `ahead` is how far the clock of each is ahead of the first's,

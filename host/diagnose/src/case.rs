@@ -34,6 +34,8 @@ pub(crate) struct Terms {
     pub(crate) patience: Duration,
     /// What was learned from earlier snapshots of the only node.
     pub(crate) tracks: Tracks,
+    /// The snapshots of the only node before this one show no more than who was seen in them for the last time.
+    pub(crate) whole_from: usize,
 }
 
 impl Default for Terms {
@@ -41,6 +43,7 @@ impl Default for Terms {
         Self {
             patience: LONGEST_PATIENCE,
             tracks: Tracks::default(),
+            whole_from: 0,
         }
     }
 }
@@ -205,7 +208,7 @@ impl<'a> Case<'a> {
             told_to_end,
         } = told;
         let newest = snapshots.len() - 1;
-        let window = window(&snapshots, terms.patience);
+        let window = window(&snapshots, terms);
         let notes = notes(snapshots.iter().copied());
         let motions = motion::of_all(&snapshots, &window, &terms.tracks);
         let by_identity = self.enter(&snapshots, &ends, main.is_some(), &motions);
@@ -247,7 +250,9 @@ impl<'a> Case<'a> {
             .collect();
         let mut by_identity = HashMap::new();
         for (position, snapshot) in snapshots.iter().enumerate().rev() {
-            for (index, process) in snapshot.processes.iter().enumerate() {
+            // What rules find first is then what began first, whatever PIDs the kernel gave.
+            for index in snapshot.by_age() {
+                let process = &snapshot.processes[index];
                 if by_identity.contains_key(&process.identity) {
                     continue;
                 }

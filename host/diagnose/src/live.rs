@@ -1,13 +1,12 @@
 //! Judging while the task runs: each new snapshot with the last few before it. Says what is established, once an episode.
 //!
-//! Of older snapshots only what judging needs is kept ([`kept()`]), and only so many as show whether something moves; what
+//! Of older snapshots only what judging needs is kept (`live/kept.rs`), and only so many as show whether something moves; what
 //! reaches further back is folded into tracks (`motion/track.rs`). So memory grows with processes, not with time.
 
 mod episode;
 mod kept;
 mod limits;
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use model::{Evidence, Finding, ProcessId, Severity, Snapshot, Target, Timestamp, Trigger};
@@ -15,15 +14,12 @@ use model::{Evidence, Finding, ProcessId, Severity, Snapshot, Target, Timestamp,
 use crate::case::window::{CLOSEST, window};
 use crate::case::{Case, Fate, History, LONGEST_PATIENCE, PATIENCE, Terms};
 use crate::judge::judge_scene;
-use crate::motion::Tracks;
 use crate::scene::Scene;
 use crate::verdict::{Cause, State, Verdict};
 use crate::words;
 use episode::{Claim, Episode, Episodes, Sight};
-use kept::kept;
+use kept::Kept;
 
-/// Snapshots that are kept: as many as a window has, and some before in which those were seen that are gone.
-const KEPT: usize = 2 * PATIENCE + 2;
 /// Between two bursts there is at least so much time.
 const BETWEEN_BURSTS: Duration = Duration::from_mins(10);
 /// Snapshots of a burst are at most so far apart.
@@ -55,8 +51,7 @@ pub struct News {
 #[derive(Clone, Debug)]
 pub struct Recent {
     tuning: Tuning,
-    kept: VecDeque<Snapshot>,
-    tracks: Tracks,
+    kept: Kept,
     hang: Episode,
     limits: Episodes,
     /// Snapshots of the present burst that are still to come.
@@ -69,8 +64,7 @@ impl Recent {
     pub fn new(tuning: Tuning) -> Self {
         Self {
             tuning,
-            kept: VecDeque::new(),
-            tracks: Tracks::default(),
+            kept: Kept::default(),
             hang: Episode::default(),
             limits: Episodes::default(),
             burst: 0,
@@ -98,11 +92,12 @@ impl Recent {
         let patience = self.patience(interval);
         let terms = Terms {
             patience,
-            tracks: std::mem::take(&mut self.tracks),
+            tracks: std::mem::take(&mut self.kept.tracks),
+            whole_from: self.kept.whole_from(),
         };
         let sight = self.sight(snapshot, &terms);
         let near = limits::near(snapshot, |kind, subject| self.limits.is_told(kind, subject));
-        self.tracks = terms.tracks;
+        self.kept.tracks = terms.tracks;
         let now = snapshot.capture.started_at;
         let is_due = snapshot.capture.trigger != Some(Trigger::Burst);
         let mut news = News::default();
@@ -130,15 +125,15 @@ impl Recent {
         }
         let apart = interval.min(patience / 3);
         news.closer = self.closer(&news, now, apart, is_suspected && is_due);
-        self.keep(snapshot, apart.mul_f64(CLOSEST));
+        self.kept.keep(snapshot, apart.mul_f64(CLOSEST));
         news
     }
 
     /// What is seen of the task with one more snapshot.
     fn sight(&self, snapshot: &Snapshot, terms: &Terms) -> Seen {
-        let mut snapshots: Vec<&Snapshot> = self.kept.iter().collect();
+        let mut snapshots: Vec<&Snapshot> = self.kept.snapshots().collect();
         snapshots.push(snapshot);
-        let first = window(&snapshots, terms.patience)[0];
+        let first = window(&snapshots, terms)[0];
         let since = snapshots[first].capture.started_at;
         let Some(case) = Case::new(
             &[History {
@@ -187,23 +182,6 @@ impl Recent {
         // Closer than what counts as one of the window.
         let apart = (interval / 4).clamp(NARROWEST, WIDEST);
         (self.burst > 0 || is_suspected).then_some(apart)
-    }
-
-    /// Keeps what is needed of a snapshot, in place of the last where that is closer to the one before than `least`.
-    fn keep(&mut self, snapshot: &Snapshot, least: Duration) {
-        let mut newest = self.kept.iter().rev().map(|it| it.capture.started_at);
-        if let (Some(last), Some(before)) = (newest.next(), newest.next())
-            && last.since(before) < least
-        {
-            self.kept.pop_back();
-        }
-        self.kept.push_back(kept(snapshot));
-        while self.kept.len() > KEPT {
-            if let Some(oldest) = self.kept.pop_front() {
-                let at = oldest.capture.started_at;
-                self.tracks.see(at, &oldest.processes);
-            }
-        }
     }
 }
 

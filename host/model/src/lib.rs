@@ -50,7 +50,9 @@ pub use ipc::{
 pub use machine::{Cgroup, Filesystem, MachineFacts, SharedMemory};
 pub use mount::{Mount, MountPurpose};
 pub use namespaces::NamespaceSet;
-pub use obituary::{Circumstance, Holder, LastCpu, LastMemory, Obituary, ObituarySegment, Unseen};
+pub use obituary::{
+    BetweenLooks, Circumstance, Holder, LastCpu, LastMemory, Obituary, ObituarySegment, Unseen,
+};
 pub use plugin_outcome::{OutcomeKind, PluginOutcome, SinkTally};
 pub use pressure::{Pressure, Stall};
 pub use process::{
@@ -68,4 +70,4 @@ pub use system_call::{CallTimeout, SystemCall};
 pub use task::{ParseTaskPathError, Task, TaskPath};
 pub use timestamp::Timestamp;
 pub use trace::{Frame, LocalVariable, SharedFrame, Trace};
-pub use words::{code_words, size_words, state_words};
+pub use words::{code_words, scheduling_words, size_words, state_words};

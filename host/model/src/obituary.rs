@@ -1,8 +1,10 @@
 //! How one process of the task ended, and what was last known of it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{Ending, ProcessId, SnapshotId, Timestamp, Trace};
+use crate::{Ending, Gap, ProcessId, SnapshotId, Timestamp, Trace};
 
 /// How one process ended. Obituaries are kept in the order of the ends, several in an [`ObituarySegment`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -150,8 +152,12 @@ pub struct ObituarySegment {
 }
 
 /// What is known of ends that have no obituary of their own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unseen {
+    /// Processes that began and ended between two looks, orphans that came to us not counted; absent in what was stored before they
+    /// were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between_looks: Option<BetweenLooks>,
     /// Orphans of the task that ended and were reaped by us before anybody had looked at them.
     pub orphans: u64,
     /// Processes killed for want of memory in cgroups of the task, of which no obituary tells.
@@ -160,8 +166,25 @@ pub struct Unseen {
     /// Obituaries that were given up because there were more than are kept; the first and the notable ones are kept.
     #[serde(default)]
     pub dropped: u64,
-    /// Processes that were seen while more than we may hold open lived: their end is found out by looking, and how they ended
-    /// is not known.
+    /// Processes that were seen while more than we may hold open lived, or under a PID that may be another process for us
+    /// (`--proc-root`): their end is found out by looking, and how they ended is not known.
     #[serde(default)]
     pub unheld: u64,
+}
+
+/// Processes of the task that began and ended without anybody having looked: their own parent has taken their status, or in `attach`
+/// whoever takes orphans.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BetweenLooks {
+    /// How many: all of them, or where there is a `gap` so many at least.
+    pub count: u64,
+    /// How many of them did not exit with 0 and died of no signal; only of those whose end the kernel told.
+    #[serde(default)]
+    pub failed: u64,
+    /// Why there may be more; absent where there are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<Gap>,
+    /// How many died of which signal, by its number; only of those whose end the kernel told.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub killed: BTreeMap<i32, u64>,
 }

@@ -253,7 +253,7 @@ pub struct ProcFacts {
     /// Field 7 of stat: its controlling terminal, such as `pts/3`; another device as `MAJOR:MINOR`; `none`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<String>,
-    /// Every thread, by tid.
+    /// Every thread: the main thread, then the others by TID.
     pub threads: Vec<Thread>,
     /// CPU time in user mode, clock ticks (field 14 of stat).
     #[serde(default, skip_serializing_if = "Option::is_none")]

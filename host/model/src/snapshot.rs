@@ -1,6 +1,8 @@
 //! All that was seen on one node at one instant.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::iter::successors;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -12,6 +14,9 @@ use crate::{
 
 /// The `schema_version` of snapshots and indices that we write. We read every `1.x`.
 pub const SCHEMA_VERSION: &str = "1.1";
+
+/// So many generations begin within one tick at most; a damaged snapshot may have circles.
+const MOST_ABOVE: usize = 100;
 
 /// One snapshot: raw facts, no rates. The stored document, key for key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,6 +63,24 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Returns the indices of `processes`, the oldest first: by start time, of one tick parents before their children, then by
+    /// PID. A PID alone tells nothing of age: after the highest the kernel gives the lowest that are free (`kernel/pid.c`).
+    pub fn by_age(&self) -> Vec<usize> {
+        let by_pid: HashMap<i32, &Process> = self.processes.iter().map(|it| (it.pid, it)).collect();
+        let age = |&index: &usize| {
+            let process = &self.processes[index];
+            let parent = |of: &&Process| by_pid.get(&of.ppid).copied();
+            let above = successors(Some(process), parent).skip(1).take(MOST_ABOVE);
+            let of_same_tick =
+                above.take_while(|it| it.start_time_ticks == process.start_time_ticks);
+            let depth = of_same_tick.count();
+            (process.start_time_ticks, depth, process.pid)
+        };
+        let mut indices: Vec<usize> = (0..self.processes.len()).collect();
+        indices.sort_by_cached_key(age);
+        indices
+    }
+
     /// Gives the snapshot its place in an attempt: the task and the sequence number, in its id as well. A snapshot is
     /// taken before these are known, because the store that knows them may be slow to answer.
     pub fn number(&mut self, task: Task, sequence: u64) {

@@ -207,7 +207,7 @@ impl Monitor {
             started_at: about.started_at,
             statistics: self.statistics.clone(),
             task: about.task.clone(),
-            unseen: self.ended.unseen,
+            unseen: self.ended.unseen.clone(),
             updated_at: now,
             wall_seconds: elapsed_seconds,
         }

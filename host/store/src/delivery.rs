@@ -3,6 +3,8 @@
 //! Order of writes: the snapshot first, the index after it, so that the index never names what is not there. What
 //! fails is tried again later, oldest first.
 
+mod saying;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -23,6 +25,7 @@ use crate::report_turn::ReportTurn;
 use crate::spool_handle::SpoolHandle;
 use crate::stored_index::{StoredIndex, write_index};
 use crate::{Place, Store, StoreError};
+use saying::Said;
 
 /// Spooled snapshots that are stored before new ones have their turn and the index is written.
 pub(crate) const BATCH: usize = 64;
@@ -45,14 +48,6 @@ pub(crate) struct Delivery {
     tally: Tally,
     /// Whether objects of this place may be in the spool that are not in the queue.
     waiting: bool,
-}
-
-/// What was said of the spool, and is not said again.
-#[derive(Debug, Default)]
-struct Said {
-    /// Until something can be kept again.
-    all_is_lost: bool,
-    spool_is_full: bool,
 }
 
 impl Delivery {
@@ -234,7 +229,7 @@ impl Delivery {
             return;
         }
         let key = parcel.key.clone();
-        match self.spool.put(parcel.key, parcel.bytes).await {
+        match self.spool.put(parcel.key, parcel.bytes, &self.tally).await {
             Ok(()) => {
                 self.waiting = true;
                 self.said.all_is_lost = false;
@@ -246,16 +241,6 @@ impl Delivery {
                     tracing::warn!(%key, %spool, %error, "Neither store nor spool can keep this; it is lost, and so is what comes until one can.");
                 }
             }
-        }
-    }
-
-    async fn say_when_spool_is_full(&mut self) {
-        if self.spool.evicted().await > 0 && !self.said.spool_is_full {
-            self.said.spool_is_full = true;
-            tracing::warn!(
-                spool = %self.spool.directory().display(),
-                "The spool is full; the oldest snapshots in it are thrown away."
-            );
         }
     }
 
@@ -376,26 +361,5 @@ impl Delivery {
         let mut keys = keys.unwrap_or_default();
         keys.retain(|key| !(key.is_report() && self.report.waits()));
         keys
-    }
-
-    fn store_failed(&mut self, store: &Store, error: &StoreError) {
-        self.backoff.failed(Instant::now());
-        if std::mem::replace(&mut self.store_is_down, true) {
-            return;
-        }
-        tracing::warn!(
-            store = store.location(),
-            error = %root_cause(error),
-            remedy = error.remedy().unwrap_or("`taskscope doctor --store` tells more"),
-            spool = %self.spool.directory().display(),
-            "The store takes no snapshots; they wait in the spool."
-        );
-    }
-
-    fn store_works(&mut self, store: &Store) {
-        self.backoff.succeeded();
-        if std::mem::take(&mut self.store_is_down) {
-            tracing::info!(store = store.location(), "The store takes snapshots again.");
-        }
     }
 }

@@ -48,6 +48,8 @@ pub struct Entry {
 /// What an index says of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
+    /// How many findings cite it.
+    pub findings: u64,
     /// How many processes it has.
     pub process_count: u64,
     /// The size of the object, compressed.
@@ -70,6 +72,7 @@ impl From<&IndexEntry> for Entry {
         Self {
             id: entry.capture_id,
             listed: Some(Facts {
+                findings: entry.findings,
                 process_count: entry.process_count,
                 size_bytes: entry.size_bytes,
                 started_at: entry.started_at,

@@ -49,6 +49,7 @@ mod stored_index;
 mod summary;
 mod timeline;
 mod together;
+mod unlisted;
 mod writer;
 
 #[cfg(test)]

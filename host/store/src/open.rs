@@ -106,6 +106,11 @@ impl Store {
         self.place.directory.is_some()
     }
 
+    /// Returns where it lies, where it is a directory.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        self.place.directory.as_deref()
+    }
+
     /// Brings the entry of a new object to disk, where the store is a directory: what is stored must outlive a crash of
     /// the machine before it leaves the spool.
     pub(crate) async fn settle(&self, key: &str) {

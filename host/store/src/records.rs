@@ -141,8 +141,13 @@ impl Spooling {
         }
     }
 
+    async fn put(&self, key: &ObjectKey, bytes: &Arc<[u8]>) -> std::io::Result<()> {
+        let (key, bytes) = (key.clone(), Arc::clone(bytes));
+        self.spool.put(key, bytes, &self.records.tally).await
+    }
+
     async fn take(&self, key: ObjectKey, bytes: Arc<[u8]>) {
-        let spooled = self.spool.put(key.clone(), Arc::clone(&bytes)).await;
+        let spooled = self.put(&key, &bytes).await;
         let is_spooled = spooled.is_ok();
         let parcel = Parcel {
             bytes,

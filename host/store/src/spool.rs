@@ -63,8 +63,9 @@ impl Spool {
         self.evicted
     }
 
-    /// Keeps `bytes` as `key`, on disk when this returns, and throws the oldest away where there is too much.
-    pub(crate) fn put(&mut self, key: &ObjectKey, bytes: &[u8]) -> io::Result<()> {
+    /// Keeps `bytes` as `key`, on disk when this returns, and throws the oldest away where there is too much; returns what those
+    /// were, whoever put them here.
+    pub(crate) fn put(&mut self, key: &ObjectKey, bytes: &[u8]) -> io::Result<Vec<ObjectKey>> {
         let path = self.path(key);
         let folder = path.parent().expect("a key has folders").to_owned();
         self.make(&folder)?;
@@ -83,9 +84,9 @@ impl Spool {
         self.settle(folder);
         self.size_bytes += bytes.len() as u64;
         if self.size_bytes > self.settings.max_size_bytes {
-            self.evict();
+            return Ok(self.evict());
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
     /// Returns what waits of `place`, without what was set aside: snapshots first, oldest first.
@@ -250,19 +251,22 @@ impl Spool {
         self.settled = folder;
     }
 
-    fn evict(&mut self) {
+    fn evict(&mut self) -> Vec<ObjectKey> {
+        let mut evicted = Vec::new();
         let mut found = files(&self.settings.directory);
         self.size_bytes = total(&found);
         found.sort_by(|a, b| (a.modified, &a.path).cmp(&(b.modified, &b.path)));
         for file in found {
             if self.size_bytes <= self.settings.max_size_bytes {
-                return;
+                break;
             }
             if fs::remove_file(&file.path).is_ok() {
                 self.size_bytes -= file.size_bytes;
                 self.count_evicted(&file);
+                evicted.push(file.key);
             }
         }
+        evicted
     }
 
     fn count_evicted(&mut self, file: &SpooledFile) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::Place;
 use crate::claim::Claim;
+use crate::parcel::Tally;
 use crate::record::ObjectKey;
 use crate::spool::{Spool, SpoolSettings};
 
@@ -41,8 +42,22 @@ impl SpoolHandle {
         &self.directory
     }
 
-    pub(crate) async fn put(&self, key: ObjectKey, bytes: Arc<[u8]>) -> io::Result<()> {
-        self.run(move |spool| spool.put(&key, &bytes)).await
+    /// Keeps `bytes` as `key`. Records of the same place that had to make room are lost, which `tally` counts; for snapshots an index
+    /// does that.
+    pub(crate) async fn put(
+        &self,
+        key: ObjectKey,
+        bytes: Arc<[u8]>,
+        tally: &Tally,
+    ) -> io::Result<()> {
+        let place = key.place().clone();
+        let evicted = self.run(move |spool| spool.put(&key, &bytes)).await?;
+        let is_record =
+            |it: &&ObjectKey| matches!(it, ObjectKey::Record(_)) && *it.place() == place;
+        for _ in evicted.iter().filter(is_record) {
+            tally.count_lost_record("the spool was full");
+        }
+        Ok(())
     }
 
     pub(crate) async fn waiting(&self, place: Place) -> io::Result<Vec<ObjectKey>> {

@@ -159,6 +159,14 @@ impl Timeline {
         ordered
     }
 
+    /// Returns for each node its newest snapshot; `None` where it has none. Whatever its clock says: it may have been set back.
+    pub fn at_the_end(&self) -> Vec<Option<Key>> {
+        let nodes = self.nodes.iter();
+        nodes
+            .map(|node| Some(key(&node.place, node.history.entries.last()?.id)))
+            .collect()
+    }
+
     /// Returns for each node the snapshot that was taken nearest to `instant` by the clock of the first node; `None` where it
     /// has none. Nodes that take a snapshot at the same moments are so seen at one moment.
     pub fn at(&self, instant: Timestamp) -> Vec<Option<Key>> {

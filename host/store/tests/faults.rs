@@ -1,5 +1,6 @@
 //! Whatever the store, the disk or the clock does: as many snapshots can be read as were taken.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#![expect(clippy::print_stderr, reason = "a test says how much it tried")]
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -59,10 +60,7 @@ async fn take(writer: &mut Writer, sequence: u64) {
     let begun = Instant::now();
     let written = writer.write(&snapshot, sample::time(sequence)).await;
     assert_ne!(written.fate, Fate::Lost);
-    assert!(
-        begun.elapsed() < Duration::from_secs(5),
-        "an upload delays nobody"
-    );
+    assert!(begun.elapsed() < PATIENCE, "an upload delays nobody");
 }
 
 /// How many snapshots a reader finds and can open, by a connection of its own.
@@ -261,7 +259,7 @@ async fn a_store_that_hangs_holds_nobody_up_and_is_made_good_by_a_push() {
     }
     let begun = Instant::now();
     let summary = writer.close(Duration::from_millis(300)).await;
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(begun.elapsed() < PATIENCE);
     assert_eq!((summary.stored, summary.spooled, summary.lost), (0, 40, 0));
     server.heal();
 
@@ -560,4 +558,5 @@ async fn a_collector_that_is_killed_at_any_instant_loses_nothing_that_it_took() 
         "{taken} {sequences:?}"
     );
     assert!(readable <= taken + 1, "{readable} of {taken}");
+    eprintln!("{repetitions} kills, {taken} snapshots taken, {readable} readable");
 }

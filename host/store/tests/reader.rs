@@ -53,6 +53,33 @@ fn put_old_store(directory: &Path) -> Place {
 }
 
 #[tokio::test]
+async fn snapshots_that_no_index_lists_tell_of_themselves() {
+    let root = tempfile::tempdir().unwrap();
+    let whole = put_snapshot(root.path(), 3);
+    let torn = put_snapshot(root.path(), 4);
+    put(root.path(), &torn.to_string(), b"torn");
+    let mut gone = torn.clone();
+    gone.id.sequence = 5;
+    let told = open(root.path())
+        .own_facts(vec![whole.clone(), torn.clone(), gone])
+        .await;
+    let snapshot = sample::snapshot(3);
+    let facts = told[0].as_ref().unwrap();
+    assert_eq!(facts.process_count, snapshot.processes.len() as u64);
+    assert_eq!(facts.size_bytes, encode(&snapshot).unwrap().len() as u64);
+    assert_eq!(facts.started_at, snapshot.capture.started_at);
+    assert_eq!(facts.trigger, snapshot.capture.trigger);
+    assert!(
+        matches!(told[1], Err(StoreError::Format { .. })),
+        "{told:?}"
+    );
+    assert!(
+        matches!(told[2], Err(StoreError::NotFound { .. })),
+        "{told:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_store_of_metaflow_pyspy_is_listed_and_read() {
     let root = tempfile::tempdir().unwrap();
     let place = put_old_store(root.path());

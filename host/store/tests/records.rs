@@ -86,6 +86,24 @@ fn reports(server: &FakeS3) -> usize {
 }
 
 #[tokio::test]
+async fn records_that_a_full_spool_throws_away_are_lost_and_counted() {
+    watch_warnings();
+    let root = tempfile::tempdir().unwrap();
+    let spool = SpoolSettings {
+        directory: root.path().to_owned(),
+        max_size_bytes: 1,
+    };
+    let writer = Writer::open(None, place(), sample::task(), Vec::new(), spool).await;
+    let records = writer.records();
+    assert_eq!(records.lost(), (0, None));
+    keep(&records, RecordKind::Samples, 1);
+    keep(&records, RecordKind::Obituaries, 2);
+    let summary = writer.close(PATIENCE).await;
+    assert_eq!((summary.records_lost, summary.records_spooled), (2, 0));
+    assert_eq!(records.lost(), (2, Some("the spool was full".to_owned())));
+}
+
+#[tokio::test]
 async fn what_is_kept_from_any_thread_is_read_back() {
     let (store, spool) = (Store::memory(), tempfile::tempdir().unwrap());
     let writer = writer(&store, spool.path()).await;

@@ -102,6 +102,19 @@ fn put_all(directory: &Path) {
 }
 
 #[tokio::test]
+async fn the_newest_of_each_node_is_its_last_whatever_its_clock_says() {
+    let directory = tempfile::tempdir().unwrap();
+    put_all(directory.path());
+    let timeline = timeline(directory.path(), None).await;
+    let newest = timeline.at_the_end().into_iter();
+    let newest: Vec<Option<u64>> = newest.map(|key| Some(key?.id.sequence)).collect();
+    assert_eq!(newest, [Some(ROUNDS - 1); 3]);
+    let store = store(directory.path());
+    let nobody = store.timeline(vec![place(9)], Since::Recent, None, |_| {});
+    assert_eq!(nobody.await.unwrap().at_the_end(), [None]);
+}
+
+#[tokio::test]
 async fn nodes_whose_clocks_are_hours_apart_are_in_the_order_of_what_they_saw() {
     let directory = tempfile::tempdir().unwrap();
     put_all(directory.path());

@@ -86,7 +86,7 @@ fn attach(pid: Option<OsString>, sender: Sender<Event>) -> Result<(), (String, u
     let pid = pid
         .and_then(|pid| pid.to_str()?.parse().ok())
         .expect("a PID");
-    watch_process(pid, move |event| hand_over(&sender, event))
+    watch_process(Some(pid), move |event| hand_over(&sender, event))
         .map_err(|error| (error.to_string(), 1))
 }
 

@@ -7,6 +7,7 @@
 //!
 //! Nor may it suffer from us: a crash of ours, whatever its cause, leaves a stand-in in our place (`crash.rs`).
 
+mod births;
 mod crash;
 mod deaths;
 mod ending;
@@ -23,6 +24,7 @@ mod terminal;
 mod watch;
 mod watch_process;
 
+pub use births::{Births, BirthsError, Born, Connector};
 pub use deaths::{Death, Deaths, Hold};
 pub use ending::end_like;
 pub use event::Event;

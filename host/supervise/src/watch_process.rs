@@ -34,38 +34,45 @@ pub enum WatchError {
     },
 }
 
-/// Watches a process on a thread of its own, until we end. SIGTERM, SIGINT and SIGHUP to us are reported and no longer end
-/// us, unless we were started with them ignored; nothing is ever forwarded. How the process ended cannot be known.
+/// Watches a process on a thread of its own, until we end; without one, only for signals to us. SIGTERM, SIGINT and SIGHUP to us
+/// are reported and no longer end us, unless we were started with them ignored; nothing is ever forwarded. How the process ended
+/// cannot be known.
 ///
 /// As for `start`, no other thread may exist yet, and every child of ours is reaped here.
 pub fn watch_process(
-    pid: i32,
+    pid: Option<i32>,
     on_event: impl Fn(Event) + Send + 'static,
 ) -> Result<(), WatchError> {
     let failed = |errno: Errno| WatchError::Failed {
-        pid,
+        pid: pid.unwrap_or_default(),
         reason: errno.desc(),
     };
-    let process = Some(pid)
-        .filter(|pid| *pid > 0)
-        .and_then(Pid::from_raw)
-        .ok_or(WatchError::NotFound { pid })?;
-    let process =
-        pidfd_open(process, PidfdFlags::empty()).map_err(|error| {
-            match Errno::from_raw(error.raw_os_error()) {
-                Errno::ESRCH | Errno::EINVAL => WatchError::NotFound { pid },
-                errno => failed(errno),
-            }
-        })?;
+    let process = pid.map(hold).transpose()?;
     let reported = reported_signals();
     Inherited::take_over(&reported).map_err(failed)?;
     let signals = signals::source(&reported).map_err(failed)?;
     let builder = thread::Builder::new().name("supervise".to_owned());
-    let thread = builder.spawn(move || run(&process, &signals, &on_event));
+    let thread = builder.spawn(move || run(process.as_ref(), &signals, &on_event));
     thread.map(drop).map_err(|error| {
         failed(Errno::from_raw(
             error.raw_os_error().unwrap_or(libc::EAGAIN),
         ))
+    })
+}
+
+fn hold(pid: i32) -> Result<OwnedFd, WatchError> {
+    let process = Some(pid)
+        .filter(|pid| *pid > 0)
+        .and_then(Pid::from_raw)
+        .ok_or(WatchError::NotFound { pid })?;
+    pidfd_open(process, PidfdFlags::empty()).map_err(|error| {
+        match Errno::from_raw(error.raw_os_error()) {
+            Errno::ESRCH | Errno::EINVAL => WatchError::NotFound { pid },
+            errno => WatchError::Failed {
+                pid,
+                reason: errno.desc(),
+            },
+        }
     })
 }
 
@@ -81,14 +88,14 @@ fn reported_signals() -> SigSet {
     signals
 }
 
-fn run(process: &OwnedFd, signals: &SignalFd, on_event: &impl Fn(Event)) {
-    let mut is_alive = true;
+fn run(process: Option<&OwnedFd>, signals: &SignalFd, on_event: &impl Fn(Event)) {
+    let mut living = process;
     loop {
         while let Some((helper, _)) = next_change() {
             take(helper);
         }
         let mut ready = vec![PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
-        if is_alive {
+        if let Some(process) = living {
             ready.push(PollFd::new(process, PollFlags::IN));
         }
         if poll(&mut ready, None).is_err() {
@@ -100,7 +107,7 @@ fn run(process: &OwnedFd, signals: &SignalFd, on_event: &impl Fn(Event)) {
                 .is_some_and(|descriptor| !descriptor.revents().is_empty())
         };
         if has_come(1) {
-            is_alive = false;
+            living = None;
             report(on_event, Event::Ended(Ending::Unknown));
         }
         if has_come(0) {

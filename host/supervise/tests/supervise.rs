@@ -443,6 +443,7 @@ fn the_shell_and_its_terminal_work_as_without_us() {
     let driver = include_str!("terminal.py");
     let job = PythonJob::new(newest_python(), driver)
         .argument(&format!("{} run", wrapper().display()))
+        .deadline(8 * DEADLINE)
         .start();
     drop(job);
 }
@@ -452,6 +453,7 @@ fn a_task_that_leads_its_own_process_group_is_lent_the_terminal() {
     let driver = include_str!("terminal.py");
     let job = PythonJob::new(newest_python(), driver)
         .argument(&format!("{} group", wrapper().display()))
+        .deadline(8 * DEADLINE)
         .start();
     drop(job);
 }

@@ -47,14 +47,13 @@ export function draw(place, data, colour, choose) {
       mark.style.top = `${((rank + 0.5) / ranks) * 100}%`;
       map.append(mark);
     }
-    const classes = table(data, cells, steps, column, odd);
-    words.replaceChildren(classes);
+    words.replaceChildren(table(data, cells, steps, column, odd), ...back(data, cells, column, choose));
     canvas.setAttribute("aria-label", `${ranks} ranks at ${cells.length} instants; the table tells the chosen one`);
   };
 }
 
 /** Runs of equal values become the values. */
-function spread(runs, count) {
+export function spread(runs, count) {
   const values = [];
   for (let index = 0; index < runs.length && values.length < count; index += 2) {
     for (let times = runs[index + 1]; times > 0 && values.length < count; times -= 1) values.push(runs[index]);
@@ -63,7 +62,7 @@ function spread(runs, count) {
 }
 
 /** The classes that few ranks are in while most are elsewhere. */
-function odds(row) {
+export function odds(row) {
   const counts = new Map();
   for (const cell of row) if (cell >= 0) counts.set(cell, (counts.get(cell) ?? 0) + 1);
   const all = [...counts.values()].reduce((sum, more) => sum + more, 0);
@@ -103,7 +102,7 @@ export function by_class(cell, is_odd, is_dark) {
   return from_hsl(calm, 0.42, (is_dark ? 0.42 : 0.62) + (cell % 3) * 0.06);
 }
 
-function by_step(step, least, most, is_dark) {
+export function by_step(step, least, most, is_dark) {
   if (step === null) return is_dark ? [48, 58, 69] : [208, 215, 222];
   const behind = most > least ? (most - step) / (most - least) : 0;
   return from_hsl(205 - behind * 205, 0.35 + behind * 0.5, is_dark ? 0.45 : 0.6 - behind * 0.12);
@@ -117,8 +116,20 @@ function from_hsl(hue, saturation, light) {
   return [part(0), part(8), part(4)];
 }
 
+/** Where no rank is there any more: a way back to when they were. */
+export function back(data, cells, column, choose) {
+  const has_some = (row) => row.some((cell) => cell >= 0);
+  if (has_some(cells[column])) return [];
+  const last = cells.slice(0, column).findLastIndex(has_some);
+  if (last < 0) return [];
+  const button = element("button", "", `show ${clock(data.columns[last])}, when ranks were last seen`);
+  button.type = "button";
+  button.addEventListener("click", () => choose(data.columns[last]));
+  return [button];
+}
+
 /** Who is where at an instant, the odd ones first, and since when all of them are there. */
-function table(data, cells, steps, column, odd) {
+export function table(data, cells, steps, column, odd) {
   const groups = new Map();
   cells[column].forEach((cell, rank) => {
     if (!groups.has(cell)) groups.set(cell, []);
@@ -144,7 +155,7 @@ function table(data, cells, steps, column, odd) {
   return made;
 }
 
-function name(data, cell) {
+export function name(data, cell) {
   if (cell === UNREAD) return "not read yet";
   if (cell === ABSENT) return "not there";
   if (cell === UNREADABLE) return "its snapshot cannot be read";

@@ -2,6 +2,7 @@
 import { before, clock, document_, iso, query, refresh, say, summed } from "./parts.js";
 import { draw as draw_time } from "./timeline.js";
 import { draw as draw_ranks } from "./matrix.js";
+import { draw as draw_nodes } from "./nodes.js";
 
 const place = (id) => document.getElementById(id);
 /** While something is still being read, it is asked for again after so long. */
@@ -13,6 +14,7 @@ const state = {
   /** The chosen time; null follows the newest. */
   at: null,
   colour: "place",
+  shape: "time",
   show_time: () => {},
   show_ranks: () => {},
   timeline: null,
@@ -34,8 +36,12 @@ function choose(time) {
   compare();
   show();
   clearTimeout(choose.later);
-  choose.later = setTimeout(refresh_parts, CALM);
+  // A hand that comes back after a while is not on its way anywhere else: nothing waits.
+  const is_calm = performance.now() - choose.last > 4 * CALM;
+  choose.last = performance.now();
+  choose.later = setTimeout(refresh_parts, is_calm ? 0 : CALM);
 }
+choose.last = -Infinity;
 
 function show() {
   const at = state.at ?? newest();
@@ -101,7 +107,8 @@ async function read_ranks() {
 
 function draw_matrix() {
   if (!state.ranks) return;
-  state.show_ranks = draw_ranks(place("ranks"), state.ranks, state.colour, choose);
+  const draw = state.shape === "node" ? draw_nodes : draw_ranks;
+  state.show_ranks = draw(place("ranks"), state.ranks, state.colour, choose);
   state.show_ranks(state.at ?? newest());
 }
 
@@ -130,6 +137,7 @@ place("with").addEventListener("change", () => {
   refresh(document.querySelector("[data-part=stacks]"));
 });
 place("colour").addEventListener("change", (event) => { state.colour = event.target.value; draw_matrix(); });
+place("shape").addEventListener("change", (event) => { state.shape = event.target.value; draw_matrix(); });
 place("node")?.addEventListener("change", (event) => {
   history.replaceState(null, "", query({ node: event.target.value }));
   read_time();
@@ -143,6 +151,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "End" && event.target === document.body) { choose(Infinity); event.preventDefault(); }
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw_matrix);
+addEventListener("resize", () => { if (state.shape === "node") draw_matrix(); });
 
 for (const section of document.querySelectorAll("[data-late]")) refresh(section);
 read_time();

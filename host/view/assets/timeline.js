@@ -10,7 +10,7 @@ const rate = (value) => (value === null ? "unknown" : `${bytes(Math.round(value)
 
 /** What is drawn: a title, the words for a value, and lines from the two sources. */
 const TRACKS = [
-  { title: "memory: sum of RSS · cgroup · limit", words: bytes, lines: [["curve", "tree_rss_bytes", ""], ["curve", "cgroup_memory_bytes", "second"], ["looks", "memory_limit_bytes", "limit"]] },
+  { title: "memory: RSS, cgroup, limit", words: bytes, lines: [["curve", "tree_rss_bytes", ""], ["curve", "cgroup_memory_bytes", "second"], ["looks", "memory_limit_bytes", "limit"]] },
   { title: "CPU, of one core", words: percent, lines: [["curve", "cpu_percent", ""]] },
   { title: "held back by quota", words: percent, lines: [["looks", "throttled_percent", ""]], is_optional: true },
   { title: "read and written", words: rate, lines: [["curve", "read_rate", ""], ["curve", "write_rate", "second"]], is_optional: true },
@@ -96,6 +96,10 @@ function curve({ at, values, kind }, x, y) {
 /** Findings, ends and stages on one line. */
 function events(data, x) {
   const svg = picture();
+  for (const [from, until] of data.found) {
+    const [begin, end] = [Math.max(data.from, from), Math.min(data.to, until)];
+    if (begin <= end) svg.append(node("rect", { x: x(begin), y: 0, width: Math.max(2, x(end) - x(begin)), height: 50, class: "found" }));
+  }
   data.looks.findings.forEach((findings, index) => {
     if (findings.length === 0) return;
     const mark = node("path", { d: triangle(x(data.looks.at[index])), class: `mark ${findings[0].severity}` });

@@ -30,6 +30,8 @@ pub(crate) struct Overview<'a> {
 
 #[derive(Serialize)]
 struct NodeOverview<'a> {
+    /// How far its clock is taken to be ahead of that of the first one, microseconds.
+    ahead: i64,
     node: &'a str,
     newest: Option<model::SnapshotId>,
     snapshots: usize,
@@ -41,6 +43,9 @@ struct NodeOverview<'a> {
 #[derive(Serialize)]
 struct Answered<'a> {
     at: model::Timestamp,
+    /// Since when the one to blame has not run.
+    since: Option<model::Timestamp>,
+    twin: Option<&'a diagnose::Twin>,
     /// Snapshots that could not be read.
     unread: Vec<&'a str>,
     why: &'a diagnose::Verdict,
@@ -78,6 +83,8 @@ pub(crate) async fn document(view: &View, name: &str, query: &Query) -> Result<A
             let judged = view.judge(&moment).await;
             Answer::json(&Answered {
                 at: moment.at,
+                since: judged.since,
+                twin: judged.twin.as_ref(),
                 unread: judged.unread.iter().map(|words| &**words).collect(),
                 why: &judged.judgement.verdict,
             })
@@ -96,6 +103,7 @@ impl<'a> Overview<'a> {
     pub(crate) fn of(run: &'a Run) -> Self {
         let span = run.span();
         let nodes = run.nodes.iter().map(|node| NodeOverview {
+            ahead: node.ahead,
             node: &node.place.node,
             newest: At::Latest
                 .position(&node.entries)

@@ -9,13 +9,14 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 const PICTURE: &str = "image/svg+xml";
 
-const ALL: [(&str, &str, &str); 7] = [
+const ALL: [(&str, &str, &str); 8] = [
     ("docs.js", SCRIPT, include_str!("../assets/docs.js")),
     ("page.css", STYLE, include_str!("../assets/page.css")),
     ("page.js", SCRIPT, include_str!("../assets/page.js")),
     ("parts.js", SCRIPT, include_str!("../assets/parts.js")),
     ("timeline.js", SCRIPT, include_str!("../assets/timeline.js")),
     ("matrix.js", SCRIPT, include_str!("../assets/matrix.js")),
+    ("nodes.js", SCRIPT, include_str!("../assets/nodes.js")),
     ("icon.svg", PICTURE, include_str!("../assets/icon.svg")),
 ];
 

@@ -57,6 +57,15 @@ enum EventKind {
     Stage,
 }
 
+impl Event {
+    /// Returns it so many microseconds earlier.
+    pub(crate) fn earlier(mut self, by: i64) -> Self {
+        self.at = self.at.saturating_sub(by);
+        self.until = self.until.map(|until| until.saturating_sub(by));
+        self
+    }
+}
+
 #[derive(Debug)]
 struct State {
     at: Option<Instant>,

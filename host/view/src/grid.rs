@@ -17,6 +17,8 @@ use crate::shelf::{Digested, Shelf};
 
 /// Instants of a row.
 const COLUMNS: usize = 96;
+/// Instants at which findings began that are in a row as well, the first ones.
+const BEGINNINGS: usize = 16;
 /// How long is read for one answer.
 const PATIENCE: Duration = Duration::from_millis(250);
 /// Snapshots that are read at a time.
@@ -93,7 +95,7 @@ pub(crate) async fn grid(
             return Cell::Before;
         };
         match known.get(&node.key(entry)) {
-            Some(digest) => Cell::Read(entry.at(), digest.clone()),
+            Some(digest) => Cell::Read(node.common(entry.at()), digest.clone()),
             None => Cell::Unread,
         }
     };
@@ -135,27 +137,38 @@ async fn read(shelf: &Arc<Shelf>, keys: Vec<Key>) -> Vec<(Key, Digested)> {
     }
 }
 
-/// The instants: of the node that has the most snapshots in the window, a number of them, evenly, both ends included.
+/// The instants: of the node that has the most snapshots in the window, a number of them, evenly, both ends included, and those
+/// at which findings began.
 fn columns(nodes: &[&Node], (from, to): (Timestamp, Timestamp)) -> Vec<Timestamp> {
-    let within = |node: &&&Node| {
+    let within = |node: &Node| {
         let entries = node.entries.iter();
-        entries
-            .filter(|entry| (from..=to).contains(&entry.at()))
-            .count()
+        let times = entries.map(|entry| (node.common(entry.at()), found(entry)));
+        let times = times.filter(|(at, _)| (from..=to).contains(at));
+        times.collect::<Vec<(Timestamp, bool)>>()
     };
-    let Some(fullest) = nodes.iter().max_by_key(within) else {
+    let fullest = nodes.iter().map(|node| within(node));
+    let Some(mut times) = fullest.max_by_key(Vec::len) else {
         return Vec::new();
     };
-    let entries = fullest.entries.iter().map(Entry::at);
-    let mut times: Vec<Timestamp> = entries.filter(|at| (from..=to).contains(at)).collect();
     times.sort_unstable();
-    times.dedup();
+    times.dedup_by_key(|(at, _)| *at);
     let last = times.len().saturating_sub(1);
     if last < COLUMNS {
-        return times;
+        return times.into_iter().map(|(at, _)| at).collect();
     }
-    let place = |column: usize| column * last / (COLUMNS - 1);
-    (0..COLUMNS).map(|column| times[place(column)]).collect()
+    let mut columns: Vec<Timestamp> = (0..COLUMNS)
+        .map(|column| times[column * last / (COLUMNS - 1)].0)
+        .collect();
+    let begun = times.windows(2).filter(|pair| !pair[0].1 && pair[1].1);
+    columns.extend(begun.take(BEGINNINGS).map(|pair| pair[1].0));
+    columns.sort_unstable();
+    columns.dedup();
+    columns
+}
+
+/// Whether an index says that a snapshot has findings.
+pub(crate) fn found(entry: &Entry) -> bool {
+    entry.listed.is_some_and(|facts| facts.findings > 0)
 }
 
 /// The places of a row of `count`, each once: the newest, the first, the middle, the quarters, and so on.
@@ -179,8 +192,7 @@ fn telling_first(count: usize) -> Vec<usize> {
 }
 
 fn entry_at(node: &Node, at: Timestamp) -> Option<&Entry> {
-    let position = At::Time(at).position(&node.entries)?;
-    node.entries.get(position)
+    node.entries.get(node.position(At::Time(at))?)
 }
 
 #[cfg(test)]

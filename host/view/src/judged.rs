@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use diagnose::{History, Judgement};
+use diagnose::{Culprit, History, Judgement, Twin};
 use model::{Snapshot, Timestamp};
 use store::{Entry, Key};
 use tokio::sync::OnceCell;
+use tokio::time::Instant;
 
+use crate::ends::Ends;
 use crate::moment::{Moment, read};
 use crate::runs::Node;
 use crate::shelf::{Held, Shelf};
@@ -15,6 +18,8 @@ use crate::view::View;
 
 /// Answers that are kept.
 const ANSWERS: u64 = 64;
+/// How long the answer of the newest instant is taken to be so: an end may be told of after it.
+const FRESH: Duration = Duration::from_secs(5);
 
 /// The snapshots of one node that are judged, oldest first, by place in its history.
 type Chosen = std::collections::BTreeMap<usize, Arc<Snapshot>>;
@@ -24,7 +29,13 @@ type Cell = Arc<OnceCell<Arc<Answered>>>;
 /// An answer, and how much of what it should rest on could not be read.
 #[derive(Debug)]
 pub(crate) struct Answered {
+    /// When it is to be found anew; never where it is absent.
+    ends: Option<Instant>,
     pub(crate) judgement: Judgement,
+    /// Since when the one to blame has not moved.
+    pub(crate) since: Option<Timestamp>,
+    /// How it differs from the closest healthy rank.
+    pub(crate) twin: Option<Twin>,
     /// Words on snapshots that could not be read, a few.
     pub(crate) unread: Vec<Arc<str>>,
 }
@@ -48,28 +59,34 @@ impl View {
             .map(crate::moment::NodeAt::key)
             .collect();
         let cell = self.judged.cell(keys);
-        let (shelf, moment) = (Arc::clone(&self.shelf), moment.clone());
-        // A task of its own: an asker that goes away leaves an answer for the next one.
-        let judging = Arc::clone(&cell);
-        let asked = tokio::spawn(async move {
-            let judged = judging.get_or_init(|| judged(&shelf, &moment)).await;
+        let (shelf, ends) = (Arc::clone(&self.shelf), Arc::clone(&self.ends));
+        let (asked, is_newest) = (moment.clone(), moment.is_newest());
+        let judging = async move {
+            let judged = cell.get_or_init(|| judged(&shelf, &ends, &asked)).await;
             Arc::clone(judged)
-        });
-        match asked.await {
-            Ok(judged) => judged,
-            // A fault of ours is said as one, and is no reason to show nothing else.
-            Err(error) => Arc::new(Answered {
-                judgement: diagnose::judge(&[]),
-                unread: vec![format!("judging failed: {error}").into()],
-            }),
+        };
+        if !is_newest {
+            // Who moves on through time leaves: nobody else is waiting for it.
+            return judging.await;
         }
+        // A task of its own: an asker that goes away leaves an answer for the next one.
+        tokio::spawn(judging)
+            .await
+            .unwrap_or_else(|error| Arc::new(failed(&error)))
+    }
+}
+
+impl Answered {
+    fn is_old(&self) -> bool {
+        self.ends.is_some_and(|ends| ends <= Instant::now())
     }
 }
 
 impl Judged {
     fn cell(&self, keys: Vec<Key>) -> Cell {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cell) = held.get(&keys) {
+        let is_old = |cell: &Cell| cell.get().is_some_and(|it| it.is_old());
+        if let Some(cell) = held.get(&keys).filter(|cell| !is_old(cell)) {
             return cell;
         }
         let cell = Cell::default();
@@ -78,34 +95,68 @@ impl Judged {
     }
 }
 
-async fn judged(shelf: &Arc<Shelf>, moment: &Moment) -> Arc<Answered> {
+async fn judged(shelf: &Arc<Shelf>, ends: &Ends, moment: &Moment) -> Arc<Answered> {
     let (mut nodes, mut unread) = (Vec::new(), Vec::new());
     for at in &moment.nodes {
         if let Some(node) = moment.run.node(&at.place.node) {
             let entries = &node.entries[..=at.position];
             let chosen = chosen(shelf, node, entries, &mut unread).await;
-            nodes.push(chosen.into_values().collect::<Vec<_>>());
+            let records = ends.of(&at.place, &mut unread).await;
+            nodes.push((chosen.into_values().collect::<Vec<_>>(), records));
         }
     }
     unread.truncate(3);
+    // What came after an instant that was asked for does not count.
+    let until = (!moment.is_newest()).then_some(moment.at);
     let judge = move || {
         let histories: Vec<History<'_>> = nodes
             .iter()
-            .filter(|snapshots| !snapshots.is_empty())
-            .map(|snapshots| History {
+            .filter(|(snapshots, _)| !snapshots.is_empty())
+            .map(|(snapshots, records)| History {
                 snapshots: snapshots.iter().map(Arc::as_ref).collect(),
-                ends: Vec::new(),
+                ends: records.until(until),
             })
             .collect();
-        diagnose::judge(&histories)
+        let judgement = diagnose::judge(&histories);
+        let culprit = judgement.verdict.culprit.as_ref();
+        Answered {
+            ends: None,
+            since: culprit.and_then(|culprit| since(culprit, &histories)),
+            twin: diagnose::twin(&histories, &judgement.verdict),
+            judgement,
+            unread: Vec::new(),
+        }
     };
-    let judgement = tokio::task::spawn_blocking(judge)
-        .await
-        .unwrap_or_else(|error| {
-            unread.push(format!("judging failed: {error}").into());
-            diagnose::judge(&[])
-        });
-    Arc::new(Answered { judgement, unread })
+    let judged = tokio::task::spawn_blocking(judge).await;
+    let mut answered = judged.unwrap_or_else(|error| failed(&error));
+    answered.unread.extend(unread);
+    answered.ends = until.is_none().then(|| Instant::now() + FRESH);
+    Arc::new(answered)
+}
+
+/// A fault of ours is said as one, and is no reason to show nothing else.
+fn failed(error: &tokio::task::JoinError) -> Answered {
+    Answered {
+        ends: None,
+        judgement: diagnose::judge(&[]),
+        since: None,
+        twin: None,
+        unread: vec![format!("judging failed: {error}").into()],
+    }
+}
+
+/// Since when the thread that is to blame, else the main thread of its process, has not run: as of when it was last seen.
+fn since(culprit: &Culprit, histories: &[History<'_>]) -> Option<Timestamp> {
+    let snapshots = histories
+        .iter()
+        .flat_map(|history| history.snapshots.iter().rev());
+    let mut processes = snapshots
+        .filter(|snapshot| snapshot.task.node == culprit.node)
+        .flat_map(|snapshot| &snapshot.processes);
+    let process = processes.find(|process| process.identity.to_string() == culprit.process)?;
+    let tid = culprit.thread.unwrap_or(process.pid);
+    let mut threads = process.proc.threads.iter();
+    threads.find(|thread| thread.tid == tid)?.unchanged_since
 }
 
 /// Reads those of a node that are worth it.

@@ -1,8 +1,8 @@
 //! Stored snapshots to a browser: a local web page, its JSON, and the documentation. The only crate that listens.
 //!
 //! [`Server`] takes connections (`server.rs`) and lets in who knows the token (`access.rs`). Each answer is made from what the
-//! store holds: which runs there are (`runs.rs`), the snapshots of all nodes at an instant (`moment.rs`), kept decoded on a
-//! shelf (`shelf.rs`), and in short (`digest.rs`) for the timeline and the matrix of ranks. HTML is made here (`pages/`), so
+//! store holds: which runs there are (`runs.rs`), by one clock (`clocks.rs`), the snapshots of all nodes at an instant
+//! (`moment.rs`), kept decoded on a shelf (`shelf.rs`), and in short (`digest.rs`) for the timeline and the matrix of ranks. HTML is made here (`pages/`), so
 //! that one place escapes it; scripts (`assets/`) draw curves and replace parts of the page. Nothing is ever written, and
 //! what cannot be read is a part that says so.
 
@@ -10,9 +10,11 @@ mod access;
 mod answer;
 mod api;
 mod assets;
+mod clocks;
 mod curves;
 mod digest;
 mod docs;
+mod ends;
 mod error;
 mod events;
 mod grid;

@@ -15,7 +15,7 @@ use crate::view::View;
 /// A run at one instant.
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
-    /// When the newest of the snapshots was taken.
+    /// When the newest of the snapshots was taken; a common time.
     pub(crate) at: Timestamp,
     /// The nodes that had a snapshot by then.
     pub(crate) nodes: Vec<NodeAt>,
@@ -25,6 +25,8 @@ pub(crate) struct Moment {
 /// A node at that instant.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeAt {
+    /// When that was; a common time.
+    at: Timestamp,
     /// Its place among the entries of the node.
     pub(crate) position: usize,
     pub(crate) entry: Entry,
@@ -108,15 +110,16 @@ impl View {
         };
         let found = run.nodes.iter().filter_map(|node| {
             let at = until.map_or(At::Latest, At::Time);
-            let position = at.position(&node.entries)?;
+            let position = node.position(at)?;
             Some(NodeAt {
+                at: node.common(node.entries[position].at()),
                 position,
                 entry: node.entries[position],
                 place: node.place.clone(),
             })
         });
         let nodes: Vec<NodeAt> = found.collect();
-        let Some(newest) = nodes.iter().map(|node| node.entry.at()).max() else {
+        let Some(newest) = nodes.iter().map(|node| node.at).max() else {
             return Err(nothing(run, at));
         };
         Ok(Moment {
@@ -128,6 +131,22 @@ impl View {
 }
 
 impl Moment {
+    /// Whether nothing later is known of any node.
+    pub(crate) fn is_newest(&self) -> bool {
+        self.nodes.iter().all(|at| {
+            let node = self.run.node(&at.place.node);
+            node.is_none_or(|node| node.entries.len() == at.position + 1)
+        })
+    }
+
+    /// Returns the snapshot of a node as an address names it; the instant where it has none.
+    pub(crate) fn named(&self, node: &str) -> String {
+        let mut nodes = self.nodes.iter();
+        nodes
+            .find(|at| at.place.node == node)
+            .map_or_else(|| self.at.to_string(), |at| at.entry.id.to_string())
+    }
+
     /// Reads the snapshots of all nodes, several at a time; in the order of the nodes.
     pub(crate) async fn snapshots(&self, shelf: &Arc<Shelf>) -> Vec<Loaded> {
         let keys = self.nodes.iter().map(|node| (node.key(), node.entry));
@@ -181,7 +200,7 @@ pub(crate) fn readable(loaded: &[Loaded]) -> Vec<&Snapshot> {
 fn time_of(run: &Run, at: At, node: Option<&str>) -> Result<Timestamp, Trouble> {
     let named = node.and_then(|name| run.node(name));
     let mut nodes = named.into_iter().chain(&run.nodes);
-    let found = nodes.find_map(|node| Some(node.entries[at.position(&node.entries)?].at()));
+    let found = nodes.find_map(|node| Some(node.common(node.entries[node.position(at)?].at())));
     found.ok_or_else(|| nothing(run, at))
 }
 

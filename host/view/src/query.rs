@@ -19,6 +19,8 @@ pub(crate) struct Query {
     /// An RFC 6901 pointer into a snapshot.
     pub(crate) pointer: Option<String>,
     pub(crate) process: Option<ProcessId>,
+    /// A record beside the snapshots that a pointer leads into instead, as `obituaries/…`.
+    pub(crate) record: Option<String>,
     pub(crate) task: Option<TaskPath>,
     /// The end of a part of the time.
     pub(crate) to: Option<Timestamp>,
@@ -38,6 +40,7 @@ impl Query {
                 "node" => query.node = Some(value.into_owned()),
                 "pointer" => query.pointer = Some(value.into_owned()),
                 "process" => query.process = Some(parsed(&name, &value, "PID:START")?),
+                "record" => query.record = Some(value.into_owned()),
                 "task" => {
                     query.task = Some(parsed(&name, &value, "a path such as flow/run/step/task")?);
                 }

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use model::{TaskPath, Timestamp};
-use store::{Entry, Place, Since, Store, StoreError, TaskEntry};
+use store::{At, Entry, Place, Since, Store, StoreError, TaskEntry};
 use tokio::sync::Mutex as Turn;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::answer::Trouble;
+use crate::clocks::Clocks;
 
 /// How long what a directory held is taken for true; a service, which is slower and may cost, is asked more seldom.
 const FRESH: Duration = Duration::from_secs(1);
@@ -34,9 +35,11 @@ pub(crate) struct Run {
     pub(crate) nodes: Vec<Node>,
 }
 
-/// One node of a run.
+/// One node of a run. Its times are by its own clock but where they are said to be common: by that of the first node.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
+    /// How far its clock is taken to be ahead of that of the first node, microseconds.
+    pub(crate) ahead: i64,
     /// In the order of a history, from the first on.
     pub(crate) entries: Vec<Entry>,
     pub(crate) place: Place,
@@ -49,17 +52,41 @@ type Aged<T> = Turn<Option<(Instant, T)>>;
 /// What was asked last.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
+    clocks: Clocks,
     list: Aged<Arc<Vec<TaskEntry>>>,
-    runs: Mutex<HashMap<RunId, Arc<Aged<Arc<Run>>>>>,
+    known: Mutex<HashMap<RunId, Arc<Aged<Arc<Run>>>>>,
+}
+
+impl Node {
+    /// Returns a time of its clock as the common one.
+    pub(crate) fn common(&self, at: Timestamp) -> Timestamp {
+        moved(at, self.ahead.saturating_neg())
+    }
+
+    /// Returns the place of the snapshot that is meant; a time is a common one.
+    pub(crate) fn position(&self, at: At) -> Option<usize> {
+        let at = match at {
+            At::Time(time) => At::Time(moved(time, self.ahead)),
+            At::Latest | At::Id(_) => at,
+        };
+        at.position(&self.entries)
+    }
+}
+
+fn moved(at: Timestamp, by: i64) -> Timestamp {
+    let moved = at.as_microseconds().saturating_add(by);
+    Timestamp::from_microseconds(moved).unwrap_or(at)
 }
 
 impl Run {
-    /// Returns when the first snapshot of any node was taken, and when the newest.
+    /// Returns when the first snapshot of any node was taken, and when the newest; common times.
     pub(crate) fn span(&self) -> Option<(Timestamp, Timestamp)> {
         let times = || {
             let ends = self.nodes.iter();
-            ends.flat_map(|node| node.entries.first().into_iter().chain(node.entries.last()))
-                .map(Entry::at)
+            ends.flat_map(|node| {
+                let ends = node.entries.first().into_iter().chain(node.entries.last());
+                ends.map(|entry| node.common(entry.at()))
+            })
         };
         times().min().zip(times().max())
     }
@@ -103,13 +130,15 @@ impl Runs {
             return Ok(Arc::clone(run));
         }
         let before = known.as_ref().map(|(_, run)| Arc::clone(run));
-        let run = Arc::new(read(store, id, before.as_deref()).await?);
+        let mut run = read(store, id, before.as_deref()).await?;
+        self.clocks.tell(store, &mut run);
+        let run = Arc::new(run);
         *known = Some((Instant::now(), Arc::clone(&run)));
         Ok(run)
     }
 
     fn turn(&self, id: &RunId) -> Arc<Aged<Arc<Run>>> {
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runs = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if runs.len() >= REMEMBERED && !runs.contains_key(id) {
             runs.clear();
         }
@@ -164,6 +193,7 @@ async fn node(store: Store, place: Place, known: Option<Node>) -> Node {
         Err(error) => (Vec::new(), Some(words(&error))),
     };
     Node {
+        ahead: 0,
         entries,
         place,
         trouble,

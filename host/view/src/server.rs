@@ -70,7 +70,12 @@ impl Server {
         } else {
             Reach::Loopback
         };
-        let router = routes::router(&self.token, reach, Arc::new(view));
+        let view = Arc::new(view);
+        if view.reads_ahead {
+            let view = Arc::clone(&view);
+            tokio::spawn(async move { view.read_ahead().await });
+        }
+        let router = routes::router(&self.token, reach, view);
         let places = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             let Ok(place) = Arc::clone(&places).acquire_owned().await else {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::Snapshot;
-use store::{Key, Store};
+use store::{Key, Store, StoreError};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -22,8 +22,10 @@ const EXPANSION: u64 = 40;
 const USUAL_BYTES: u64 = 40 << 10;
 /// Digests that are held.
 const DIGESTS: usize = 60_000;
-/// How long an object that could not be read is taken to be so.
+/// How long an object that could not be had is taken to be so, and one that is torn, foreign or too large, which takes long to
+/// find out.
 const RETRY: Duration = Duration::from_secs(10);
+const RETRY_DAMAGED: Duration = Duration::from_mins(5);
 /// Snapshots that are decoded at a time: it keeps a processor busy.
 const AT_A_TIME: usize = 2;
 
@@ -124,18 +126,19 @@ impl Shelf {
         if let Some(known) = lock(&self.snapshots).get(key) {
             return known;
         }
-        let loaded = self.load(key).await;
-        let (weight, ends) = match &loaded {
-            Ok(snapshot) => {
-                lock(&self.digests).put(key.clone(), Ok(Arc::new(Digest::of(snapshot))), 1, None);
+        let (loaded, ends) = self.load(key).await;
+        let weight = match &loaded {
+            Ok(_) => {
                 let size = size_bytes.unwrap_or(USUAL_BYTES);
-                (
-                    size.saturating_mul(EXPANSION).min(self.memory_bytes / 4),
-                    None,
-                )
+                size.saturating_mul(EXPANSION).min(self.memory_bytes / 4)
             }
-            Err(_) => (USUAL_BYTES, Some(Instant::now() + RETRY)),
+            Err(_) => USUAL_BYTES,
         };
+        let digested = loaded
+            .as_ref()
+            .map(|snapshot| Arc::new(Digest::of(snapshot)));
+        let digested = digested.map_err(Arc::clone);
+        lock(&self.digests).put(key.clone(), digested, 1, ends);
         lock(&self.snapshots).put(key.clone(), loaded.clone(), weight, ends);
         loaded
     }
@@ -151,22 +154,34 @@ impl Shelf {
             return known;
         }
         let known = lock(&self.snapshots).get(key);
-        let loaded = match known {
-            Some(loaded) => loaded,
+        let (loaded, ends) = match known {
+            Some(loaded) => {
+                let ends = loaded.is_err().then(|| Instant::now() + RETRY);
+                (loaded, ends)
+            }
             None => self.load(key).await,
         };
+        if loaded.is_err() {
+            lock(&self.snapshots).put(key.clone(), loaded.clone(), USUAL_BYTES, ends);
+        }
         let digested = loaded.map(|snapshot| Arc::new(Digest::of(&snapshot)));
-        let ends = digested.is_err().then(|| Instant::now() + RETRY);
         lock(&self.digests).put(key.clone(), digested.clone(), 1, ends);
         digested
     }
 
-    async fn load(&self, key: &Key) -> Loaded {
+    /// Reads the snapshot at `key`, and says until when that counts.
+    async fn load(&self, key: &Key) -> (Loaded, Option<Instant>) {
         let Ok(_door) = self.doors.acquire().await else {
-            return Err("the page is being closed".into());
+            return (Err("the page is being closed".into()), Some(Instant::now()));
         };
         let loaded = self.store.load_within(key, TEXT_LIMIT_BYTES).await;
-        loaded.map(Arc::new).map_err(|error| words(&error).into())
+        let retry = match &loaded {
+            Ok(_) => None,
+            Err(StoreError::Format { .. }) => Some(RETRY_DAMAGED),
+            Err(_) => Some(RETRY),
+        };
+        let loaded = loaded.map(Arc::new).map_err(|error| words(&error).into());
+        (loaded, retry.map(|retry| Instant::now() + retry))
     }
 }
 

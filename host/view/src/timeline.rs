@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::answer::Trouble;
 use crate::curves::{Curves, Event};
 use crate::digest::{Brief, Digest};
-use crate::grid::{Cell, Grid, grid, window};
+use crate::grid::{Cell, Grid, found, grid, window};
 use crate::query::Query;
 use crate::runs::{Node, Run};
 use crate::view::View;
@@ -17,14 +17,21 @@ use crate::view::View;
 /// Times of snapshots that are told one by one; of more, every so many.
 const MARKS: usize = 20_000;
 
-/// A node over time. Times are microseconds since 1970; columns of one object have a value for each `at`, null where it is
+/// Times with findings that are told, the first ones.
+const FOUND: usize = 512;
+
+/// A node over time. Times are microseconds since 1970 by the clock of the run's first node; columns of one object have a value for each `at`, null where it is
 /// not known.
 #[derive(Debug, Serialize)]
 pub(crate) struct Timeline {
+    /// How far the clock of this node is taken to be ahead of that of the first one, microseconds.
+    ahead: i64,
     /// What samples come to: the highest values within the time of a point.
     curve: CurveColumns,
     /// Ends and stages.
     events: Vec<Event>,
+    /// From when until when all snapshots have findings, as the index says.
+    found: Vec<(i64, i64)>,
     from: i64,
     looks: LookColumns,
     /// How many objects are not read yet: ask again.
@@ -99,8 +106,13 @@ impl View {
         troubles.extend(trouble);
         let (snapshots, snapshot_count) = marks(node);
         Ok(Timeline {
-            curve: curve(&points, window),
-            events,
+            ahead: node.ahead,
+            curve: curve(&points, node, window),
+            events: events
+                .into_iter()
+                .map(|it| it.earlier(node.ahead))
+                .collect(),
+            found: times_found(node),
             from: window.0.as_microseconds(),
             looks,
             missing: grid.missing + missing,
@@ -141,7 +153,7 @@ fn marks(node: &Node) -> (Vec<i64>, usize) {
         .iter()
         .rev()
         .step_by(each)
-        .map(|entry| entry.at().as_microseconds())
+        .map(|entry| node.common(entry.at()).as_microseconds())
         .collect();
     times.sort_unstable();
     let mut before = 0;
@@ -149,6 +161,23 @@ fn marks(node: &Node) -> (Vec<i64>, usize) {
         .iter()
         .map(|at| at - std::mem::replace(&mut before, *at));
     (differences.collect(), count)
+}
+
+/// When snapshots that follow one another have findings.
+fn times_found(node: &Node) -> Vec<(i64, i64)> {
+    let mut times: Vec<(i64, i64)> = Vec::new();
+    let mut is_open = false;
+    for entry in &node.entries {
+        let at = node.common(entry.at()).as_microseconds();
+        match times.last_mut() {
+            Some((_, until)) if is_open && found(entry) => *until = at,
+            _ if found(entry) => times.push((at, at)),
+            _ => {}
+        }
+        is_open = found(entry);
+    }
+    times.truncate(FOUND);
+    times
 }
 
 fn looks(grid: &Grid, troubles: &mut Vec<String>) -> LookColumns {
@@ -200,10 +229,14 @@ fn throttled(before: Option<(Timestamp, &Digest)>, at: Timestamp, digest: &Diges
     (time > 0.0).then(|| held / time * 100.0)
 }
 
-fn curve(points: &[Point], (from, to): (Timestamp, Timestamp)) -> CurveColumns {
+fn curve(points: &[Point], node: &Node, (from, to): (Timestamp, Timestamp)) -> CurveColumns {
     let mut columns = CurveColumns::default();
-    for point in points.iter().filter(|it| (from..=to).contains(&it.at)) {
-        columns.at.push(point.at.as_microseconds());
+    for point in points {
+        let at = node.common(point.at);
+        if !(from..=to).contains(&at) {
+            continue;
+        }
+        columns.at.push(at.as_microseconds());
         columns.cgroup_memory_bytes.push(point.cgroup_memory_bytes);
         columns.cpu_percent.push(point.cpu_percent);
         columns.process_count.push(point.process_count);

@@ -7,8 +7,10 @@ use store::Store;
 use tokio::sync::Semaphore;
 
 use crate::curves::AllCurves;
+use crate::ends::Ends;
 use crate::events::LISTENERS;
 use crate::judged::Judged;
+use crate::query::Query;
 use crate::runs::Runs;
 use crate::shelf::Shelf;
 
@@ -27,8 +29,10 @@ pub struct Shown {
 #[derive(Debug)]
 pub struct View {
     pub(crate) curves: AllCurves,
+    pub(crate) ends: Arc<Ends>,
     pub(crate) judged: Judged,
     pub(crate) listeners: Arc<Semaphore>,
+    pub(crate) reads_ahead: bool,
     pub(crate) runs: Runs,
     pub(crate) shelf: Arc<Shelf>,
     pub(crate) shown: Shown,
@@ -40,12 +44,36 @@ impl View {
     pub fn new(store: Store, shown: Shown, memory_bytes: u64) -> Self {
         Self {
             curves: AllCurves::default(),
+            ends: Arc::new(Ends::new(store.clone())),
             judged: Judged::default(),
             listeners: Arc::new(Semaphore::new(LISTENERS)),
+            reads_ahead: false,
             runs: Runs::default(),
             shelf: Arc::new(Shelf::new(store.clone(), memory_bytes)),
             shown,
             store,
         }
+    }
+
+    /// Has it read what a browser asks for first as soon as it is served, before anybody has asked.
+    #[must_use]
+    pub fn reading_ahead(self) -> Self {
+        Self {
+            reads_ahead: true,
+            ..self
+        }
+    }
+
+    /// Reads what a browser asks for first, so that it is at hand then. Troubles are for who asks.
+    pub(crate) async fn read_ahead(&self) {
+        let query = Query::default();
+        let Ok(run) = self.run_of(&query).await else {
+            return;
+        };
+        if let Ok(moment) = Self::moment(&run, query.at, None) {
+            self.judge(&moment).await;
+        }
+        _ = self.timeline(&run, &query).await;
+        _ = self.matrix(&run, &query).await;
     }
 }

@@ -2,8 +2,10 @@
 import ctypes
 import os
 import struct
+import threading
+import time
 
-from kit import libc
+from kit import blame, libc, private_mounts, ready, role, start
 
 LOOKUP, GETATTR, OPEN, READ, WRITE, INIT, FORGET, FLUSH, FSYNC = 1, 3, 14, 15, 16, 26, 2, 25, 20
 FORGETS = (FORGET, 42, 36)
@@ -50,3 +52,31 @@ def serve(device, before=lambda operation: None):
         elif operation not in (FLUSH, FSYNC, 18, 29):
             error = -38
         os.write(device, struct.pack("<IiQ", 16 + len(body), error, unique) + body)
+
+
+def stall(unanswered, use):
+    """The job of a process that has a file of such a server open, and does `use` with it when requests of the kind `unanswered` have no
+    answer any more."""
+
+    def hang(operation):
+        if operation == unanswered and os.path.exists("broken"):
+            threading.Event().wait()
+
+    if role() == "serve":
+        serve(0, hang)
+    if role() == "use":
+        os.stat("share/data")
+        file = os.open("share/data", os.O_RDWR)
+        blame(pid=os.getpid())
+        time.sleep(1)
+        open("broken", "w").close()
+        ready()
+        use(file)
+    private_mounts()
+    device = mount("share")
+    start("serve", stdin=device)
+    os.close(device)
+    user = start("use")
+    blame(pid=user.pid)
+    while user.poll() is None:
+        time.sleep(0.2)

@@ -8,6 +8,55 @@ use super::*;
 use crate::our_failures::among_mounts;
 use crate::out_of_memory::MemoryGroup;
 
+/// 5 GiB resident, for the price of 64 MiB: one file of memory, mapped 80 times.
+const LARGE: &str = r#"
+import mmap, os, tempfile, time
+PART, POPULATE = 64 << 20, 0x8000
+with tempfile.TemporaryFile(dir="/dev/shm") as file:
+    os.posix_fallocate(file.fileno(), 0, PART)
+    maps = [mmap.mmap(file.fileno(), PART, flags=mmap.MAP_SHARED | POPULATE) for _ in range(80)]
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+"#;
+
+#[test]
+fn a_process_of_more_than_4_gib_is_measured_and_not_walked_which_the_report_says() {
+    if rustix::fs::statvfs("/dev/shm").is_ok_and(|it| it.f_bavail * it.f_frsize < 65 << 20) {
+        return eprintln!("SKIPPED: /dev/shm has no room for 64 MiB");
+    }
+    let sandbox = quick("log-interval = \"100ms\"\ndetailed-memory = true\n");
+    sandbox.write("large.py", LARGE);
+    let running = sandbox.spawn(["run", "--interval", "1h", "--", &python(), "large.py"]);
+    let rss = |report: &Value| report["latest_sample"]["tree_rss_bytes"].as_u64();
+    let is_large = |report: &Value| {
+        let gaps = report["gaps"].as_array().unwrap().iter();
+        let is_told = gaps.clone().any(|gap| gap["what"] == "smaps_rollup");
+        rss(report) > Some(5 << 30) && is_told
+    };
+    let report = wait_for_report(&sandbox, is_large);
+    sandbox.write("go", "");
+    running.wait(DEADLINE).success();
+    assert!(
+        report["latest_sample"]["tree_pss_bytes"].is_null(),
+        "{report:#}"
+    );
+    let gaps = report["gaps"].as_array().unwrap();
+    let gap = gaps
+        .iter()
+        .find(|gap| gap["what"] == "smaps_rollup")
+        .unwrap();
+    assert_eq!(gap["code"], "skipped");
+    let words = gap["detail"].as_str().unwrap();
+    assert!(words.contains("over the 1024 MiB"), "{words}");
+    let peak = &report["peaks"]["tree_rss_bytes"]["value"];
+    assert!(
+        peak.as_f64() > Some(5.0 * 1024.0 * 1024.0 * 1024.0),
+        "{peak}"
+    );
+    let page = sandbox.run(["report"]).success().stdout;
+    assert!(page.contains("5.") && page.contains("GiB"), "{page}");
+}
+
 /// Eight children share what their parent has, and each changes and adds some; another part is shared by name.
 const FORKS: &str = "
 import mmap, os, time
@@ -138,7 +187,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 "#;
 
 /// Builds the clock, which what is started with it asks; the reason where that cannot be.
-fn stepped_clock(sandbox: &Sandbox) -> Option<PathBuf> {
+pub(crate) fn stepped_clock(sandbox: &Sandbox) -> Option<PathBuf> {
     let source = sandbox.write("clock.c", STEPPED_CLOCK);
     let library = sandbox.path("clock.so");
     let built = Command::new("cc")

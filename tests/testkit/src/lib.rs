@@ -32,7 +32,7 @@ pub use filtered::{FILTERED, NO_ANCESTOR};
 pub use http_server::{Answer, HttpServer, Received};
 pub use nvml_stand_in::NvmlStandIn;
 pub use output::Output;
-pub use processes::{process_exists, process_state, send_signal, wait_until_asleep};
+pub use processes::{kill, process_exists, process_state, send_signal, wait_until_asleep};
 pub use python::{Python, newest_python, pythons};
 pub use python_job::{JobSettings, PythonJob};
 pub use running::Running;

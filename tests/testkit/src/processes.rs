@@ -55,7 +55,7 @@ pub(crate) fn kill_session(session: i32) {
 }
 
 /// Kills one process; one that is gone already is no error.
-pub(crate) fn kill(pid: i32) {
+pub fn kill(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {
         // The only other answer is that it has ended, which is what we want.
         let _ = kill_process(pid, Signal::KILL);

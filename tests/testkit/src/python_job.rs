@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -14,6 +15,7 @@ use crate::{Python, Running, environment, processes};
 #[must_use]
 pub struct JobSettings {
     arguments: Vec<String>,
+    deadline: Duration,
     environment: Vec<(String, String)>,
     files: Vec<(String, String)>,
     python: Python,
@@ -37,6 +39,7 @@ impl PythonJob {
         let script = ("train.py".to_owned(), script.to_owned());
         JobSettings {
             arguments: Vec::new(),
+            deadline: crate::DEADLINE,
             environment: Vec::new(),
             files: vec![script],
             python: python.clone(),
@@ -83,6 +86,12 @@ impl JobSettings {
         self
     }
 
+    /// Gives it this long to say `ready`.
+    pub fn deadline(mut self, deadline: Duration) -> JobSettings {
+        self.deadline = deadline;
+        self
+    }
+
     /// Sets a variable; the job has `PATH` and these.
     pub fn environment(mut self, name: &str, value: &str) -> JobSettings {
         self.environment.push((name.to_owned(), value.to_owned()));
@@ -120,19 +129,19 @@ impl JobSettings {
             running: Running::start_in_our_group(&mut command),
             directory,
         };
-        job.wait_until_ready();
+        job.wait_until_ready(self.deadline);
         job
     }
 }
 
 impl PythonJob {
     #[track_caller]
-    fn wait_until_ready(&self) {
+    fn wait_until_ready(&self, deadline: Duration) {
         let running = &self.running;
         let is_ready = || running.stdout().lines().any(|line| line == "ready");
         // A job that has ended may have said its last words a moment ago.
         let is_over = || running.has_ended() && running.is_complete();
-        holds_within(crate::DEADLINE, || is_ready() || is_over());
+        holds_within(deadline, || is_ready() || is_over());
         assert!(
             is_ready(),
             "the job never said ready:\n{}\n{}",

@@ -210,27 +210,32 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let fifo = directory.path().join("dead");
         mkfifoat(CWD, &fifo, 0o600.into()).unwrap();
-        let asker = Asker {
-            call: opening,
-            patience: Duration::from_millis(100),
-            ..Asker::default()
-        };
         let questions = [
             question(directory.path()),
             question(&fifo),
             question(directory.path()),
         ];
-        let answers = asker.ask(&questions);
-        assert!(matches!(
-            &answers[..],
-            [Answer::Facts(_), Answer::Blocked, Answer::Facts(_)]
-        ));
+        // On a busy machine the others may be slow once.
+        let mut asker = Asker::default();
+        wait_until(DEADLINE, || {
+            asker = Asker {
+                call: opening,
+                patience: Duration::from_millis(100),
+                ..Asker::default()
+            };
+            let answers = asker.ask(&questions);
+            matches!(
+                &answers[..],
+                [Answer::Facts(_), Answer::Blocked, Answer::Facts(_)]
+            )
+        });
 
         // It is left alone as long as the first call waits …
+        asker.patience = 2 * DEADLINE;
         let begun = Instant::now();
         let answers = asker.ask(&questions);
         assert!(matches!(answers[1], Answer::StillBlocked));
-        assert!(begun.elapsed() < Duration::from_millis(100));
+        assert!(begun.elapsed() < DEADLINE);
 
         // … and asked again when that has returned.
         std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();

@@ -22,11 +22,13 @@ pub(crate) struct Threads<'a> {
     pub(crate) known: &'a mut BTreeMap<i32, KnownThread>,
     /// The stamp of this capture.
     pub(crate) now: Timestamp,
+    /// The process that they are of.
+    pub(crate) pid: i32,
     pub(crate) reader: &'a mut Reader,
 }
 
 impl Threads<'_> {
-    /// Returns the threads of the process in `directory`, by TID: those of `pulses`.
+    /// Returns the threads of the process in `directory`, the main thread first: those of `pulses`.
     pub(crate) fn read(
         mut self,
         directory: BorrowedFd<'_>,
@@ -73,7 +75,8 @@ impl Threads<'_> {
             return;
         };
         for tid in tids {
-            if let Err(place) = threads.binary_search_by_key(&tid, |thread| thread.tid)
+            let place = |tid| pulse::place(self.pid, tid);
+            if let Err(place) = threads.binary_search_by_key(&place(tid), |it| place(it.tid))
                 && threads.len() < MOST_THREADS
                 && let Some(pulse) = pulse::of_thread(task.as_fd(), tid, self.reader)
                 && let Some(thread) = self.anew(directory, pulse)

@@ -44,6 +44,7 @@ impl Members {
         })?;
         let known = self.read_known(keeper);
         let found = discover::living(machine, family, scope, known, look, gaps);
+        scope.reaping().compare(&found, look.began);
         self.keep(machine, keeper, &found);
         let processes = found
             .into_iter()

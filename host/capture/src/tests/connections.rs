@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use model::{
     Endpoint, EndpointKind, FileLock, Futex, FutexOwnerSource, GapCode, Ipc, PipeEnd, Snapshot,
@@ -631,7 +631,7 @@ fn blocks(call: &str, part: &str) -> Job {
     assert_eq!(first.unwrap().what, part);
     let began = Instant::now();
     let again = look(&machine, job.pid());
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(began.elapsed() < DEADLINE);
     let detail = blocked(&again).unwrap().detail.unwrap();
     assert!(
         detail.contains("its memory already blocks") || detail.contains("did not return"),

@@ -77,6 +77,15 @@ fn every_field_of_schema_1_0_is_filled() {
 }
 
 #[test]
+fn the_main_thread_comes_first_although_numbers_of_threads_began_anew() {
+    let fake = FakeMachine::new().process(100, |p| p.thread(8, |t| t).thread(7, |t| t));
+    let snapshot = look(&machine(&fake), 100);
+    let threads = process(&snapshot, 100).proc.threads.iter();
+    let tids: Vec<i32> = threads.map(|thread| thread.tid).collect();
+    assert_eq!(tids, [100, 7, 8]);
+}
+
+#[test]
 fn threads_and_descriptors_are_in_numeric_order_with_all_they_say() {
     let fake = trainer();
     let snapshot = look(&machine(&fake), 100);

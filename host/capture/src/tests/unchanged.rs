@@ -386,18 +386,20 @@ fn namespaces_are_taken_over_until_the_main_thread_runs() {
 
 #[test]
 fn a_thread_that_begins_while_another_runs_is_read_although_it_had_no_pulse() {
-    for (state, expected) in [('R', vec![100, 101, 102]), ('S', vec![100, 101])] {
+    for (state, expected) in [('R', vec![100, 7, 101, 102]), ('S', vec![100, 101])] {
         let mut fake = sleeper();
         fake.change(100, |p| p.thread(101, |t| t.state(state)));
         let id: ProcessId = "100:1000".parse().unwrap();
         let mut reader = Reader::new();
         let pulses = pulse::read(&fake.proc_root(), &[id], &mut reader).remove(&id);
-        fake.change(100, |p| p.thread(102, |t| t));
+        // The main thread is the first, also where numbers have begun anew.
+        fake.change(100, |p| p.thread(102, |t| t).thread(7, |t| t));
         let threads = Threads {
             detail: Detail::Full,
             gaps: &mut GapList::of(id),
             known: &mut BTreeMap::new(),
             now: stamp(1),
+            pid: id.pid,
             reader: &mut reader,
         };
         let directory = open_process(&fake.proc_root(), 100).unwrap();

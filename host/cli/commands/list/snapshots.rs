@@ -2,7 +2,7 @@
 
 use model::{SnapshotId, Timestamp, Trigger};
 use serde::Serialize;
-use store::{Entry, Location, Place, Since, Store, Timeline, TimelineNode};
+use store::{Entry, Key, Location, Place, Since, Store, StoreError, Timeline, TimelineNode};
 
 use super::ListArgs;
 use crate::clocks;
@@ -12,6 +12,8 @@ use crate::ui::{self, Progress};
 
 /// Of more nodes the clocks are not told one by one.
 const FEW_NODES: usize = 8;
+/// So many snapshots that no index lists are opened, the newest.
+const MOST_OPENED: usize = 64;
 
 /// One snapshot.
 #[derive(Serialize)]
@@ -24,6 +26,9 @@ struct Row {
     id: SnapshotId,
     node: String,
     processes: Option<u64>,
+    /// Why nothing more is known of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
     /// When it was taken, by the clock of its node.
     started_at: Timestamp,
     trigger: Option<Trigger>,
@@ -65,7 +70,8 @@ pub(super) async fn list(
     let timeline = read.await;
     progress.end();
     let timeline = timeline?;
-    let rows = rows(&timeline, args);
+    let mut rows = rows(&timeline, args);
+    ask_the_unlisted(store, &first, &mut rows).await;
     if args.json {
         ui::data(&(serde_json::to_string(&rows)? + "\n"))?;
     } else if rows.is_empty() {
@@ -78,6 +84,18 @@ pub(super) async fn list(
         ui::say(&words);
     }
     Ok(())
+}
+
+impl Row {
+    /// What caused it, or why that is not known.
+    fn cause(&self) -> String {
+        let trigger = self.trigger.map(page::trigger_words);
+        match (trigger, &self.reason) {
+            (Some(words), _) => words.to_owned(),
+            (None, Some(reason)) => page::safe(reason),
+            (None, None) => "-".to_owned(),
+        }
+    }
 }
 
 fn rows(timeline: &Timeline, args: &ListArgs) -> Vec<Row> {
@@ -102,8 +120,38 @@ fn row(node: &TimelineNode, entry: &Entry) -> Row {
         id: entry.id,
         node: node.place.node.clone(),
         processes: facts.map(|it| it.process_count),
+        reason: None,
         started_at: entry.at(),
         trigger: facts.and_then(|it| it.trigger),
+    }
+}
+
+/// Asks the newest of the snapshots that no index lists what an index would say of them; of the others it is said that none does.
+async fn ask_the_unlisted(store: &Store, first: &Place, rows: &mut [Row]) {
+    let unlisted = rows.iter_mut().filter(|row| row.bytes.is_none());
+    let mut unlisted: Vec<&mut Row> = unlisted.collect();
+    let older = unlisted.len().saturating_sub(MOST_OPENED);
+    for row in unlisted.drain(..older) {
+        row.reason = Some("not in the index yet".to_owned());
+    }
+    let key = |row: &&mut Row| Key {
+        id: row.id,
+        place: Place {
+            node: row.node.clone(),
+            ..first.clone()
+        },
+    };
+    let told = store.own_facts(unlisted.iter().map(key).collect()).await;
+    for (row, told) in unlisted.into_iter().zip(told) {
+        match told {
+            Ok(facts) => {
+                row.bytes = Some(facts.size_bytes);
+                row.processes = Some(facts.process_count);
+                row.trigger = facts.trigger;
+            }
+            Err(StoreError::NotFound { .. }) => row.reason = Some("deleted meanwhile".to_owned()),
+            Err(error) => row.reason = Some(format!("{:#}", anyhow::Error::new(error))),
+        }
     }
 }
 
@@ -156,8 +204,7 @@ fn page(rows: &[Row]) -> String {
             row.id.to_string(),
             row.processes.map_or_else(dash, |it| it.to_string()),
             row.bytes.map_or_else(dash, table::bytes),
-            row.trigger
-                .map_or_else(dash, |it| page::trigger_words(it).to_owned()),
+            row.cause(),
         ]
     }));
     table::align(&lines)

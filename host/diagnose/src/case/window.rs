@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::{Snapshot, Trigger};
 
-use super::PATIENCE;
+use super::{PATIENCE, Terms};
 
 /// Snapshots of the window are at least this part of an interval apart.
 pub(crate) const CLOSEST: f64 = 0.4;
@@ -27,8 +27,8 @@ pub(super) fn before_the_end<'a>(snapshots: &[&'a Snapshot]) -> Vec<&'a Snapshot
 }
 
 /// The newest snapshots, far enough apart, that [`PATIENCE`] intervals lie between. Where intervals are long, closer ones do:
-/// so many of them make `patience`.
-pub(crate) fn window(snapshots: &[&Snapshot], patience: Duration) -> Vec<usize> {
+/// so many of them make the patience of `terms`.
+pub(crate) fn window(snapshots: &[&Snapshot], terms: &Terms) -> Vec<usize> {
     let newest = snapshots.len() - 1;
     let interval = snapshots[newest]
         .capture
@@ -36,9 +36,9 @@ pub(crate) fn window(snapshots: &[&Snapshot], patience: Duration) -> Vec<usize> 
         .filter(|it| it.is_finite() && *it > 0.0);
     let interval = Duration::try_from_secs_f64(interval.unwrap_or(0.0)).unwrap_or_default();
     let intervals = u32::try_from(PATIENCE).unwrap_or(u32::MAX);
-    let least = interval.min(patience / intervals).mul_f64(CLOSEST);
+    let least = interval.min(terms.patience / intervals).mul_f64(CLOSEST);
     let mut window = vec![newest];
-    for position in (0..newest).rev() {
+    for position in (terms.whole_from..newest).rev() {
         let last = snapshots[window[window.len() - 1]].capture.started_at;
         if last.since(snapshots[position].capture.started_at) >= least {
             window.push(position);

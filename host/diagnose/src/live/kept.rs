@@ -1,10 +1,104 @@
-//! What is kept of a snapshot for judging later ones: who was there, what each thread did and how much it had used. Who held
-//! which end of what is asked of the newest snapshot alone.
+//! What is kept of the last few snapshots for judging later ones: who was there, what each thread did and how much it had
+//! used. Who held which end of what is asked of the newest snapshot alone.
+//!
+//! What tells of a process is asked of the newest snapshot that shows it; older ones only tell whether it moved, and that within a
+//! window. So of a process that is still there only that is kept of them, and before the window nothing.
 
-use model::{Filesystem, Ipc, ProcFacts, Process, Snapshot, Thread};
+use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
+
+use model::{Filesystem, Ipc, ProcFacts, Process, ProcessId, Snapshot, Target, Thread};
+
+use crate::case::PATIENCE;
+use crate::motion::Tracks;
+
+/// Snapshots that show all who were there: as many as a window has before the newest, one that may be too close to it, and one
+/// that shows for how long something was as it is.
+const WHOLE: usize = PATIENCE + 2;
+/// Snapshots that are kept: before those, some that show who was seen in them for the last time.
+const KEPT: usize = 2 * PATIENCE + 2;
+
+/// The last few snapshots of one node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kept {
+    /// The oldest first.
+    snapshots: VecDeque<Snapshot>,
+    /// What those before the whole ones have shown, and those that are not kept any more.
+    pub(super) tracks: Tracks,
+}
+
+impl Kept {
+    /// Returns the snapshots, the oldest first.
+    pub(super) fn snapshots(&self) -> impl Iterator<Item = &Snapshot> {
+        self.snapshots.iter()
+    }
+
+    /// Returns which of them is the first that shows all who were there.
+    pub(super) fn whole_from(&self) -> usize {
+        self.snapshots.len().saturating_sub(WHOLE)
+    }
+
+    /// Keeps what is needed of a snapshot, in place of the last where that is closer to the one before than `least`.
+    pub(super) fn keep(&mut self, snapshot: &Snapshot, least: Duration) {
+        let mut newest = self.snapshots.iter().rev().map(|it| it.capture.started_at);
+        match (newest.next(), newest.next()) {
+            (Some(last), Some(before)) if last.since(before) < least => {
+                self.snapshots.pop_back();
+                self.snapshots.push_back(reduced(snapshot));
+            }
+            _ => {
+                self.thin();
+                self.snapshots.push_back(reduced(snapshot));
+                self.fold();
+            }
+        }
+    }
+
+    /// Now that the last snapshot stays: of the one before, and whoever is in both, only what tells whether something moved.
+    fn thin(&mut self) {
+        let Some(before) = self.snapshots.len().checked_sub(2) else {
+            return;
+        };
+        let last = identities(&self.snapshots[before + 1]);
+        let before = self.snapshots[before].processes.iter_mut();
+        for process in before.filter(|it| last.contains(&it.identity)) {
+            process.cgroup = Vec::new();
+            process.cmdline = Vec::new();
+            process.distributed_environment.clear();
+            process.exe = None;
+            let main = process.pid;
+            let threads = process.proc.threads.iter_mut();
+            for thread in threads.filter(|thread| thread.tid != main) {
+                thread.call = None;
+            }
+        }
+    }
+
+    /// The newest that is none of the whole ones any more: those who are in the next one go into their tracks.
+    fn fold(&mut self) {
+        let Some(old) = self.whole_from().checked_sub(1) else {
+            return;
+        };
+        let next = identities(&self.snapshots[old + 1]);
+        let old = &mut self.snapshots[old];
+        self.tracks.see(old.capture.started_at, &old.processes);
+        old.processes.retain(|it| !next.contains(&it.identity));
+        old.processes.shrink_to_fit();
+        old.annotations
+            .retain(|it| !matches!(it.target, Target::Process(it) if next.contains(&it)));
+        old.annotations.shrink_to_fit();
+        if self.snapshots.len() > KEPT {
+            self.snapshots.pop_front();
+        }
+    }
+}
+
+fn identities(snapshot: &Snapshot) -> HashSet<ProcessId> {
+    snapshot.processes.iter().map(|it| it.identity).collect()
+}
 
 /// Returns the part of a snapshot that judging later ones needs.
-pub(super) fn kept(snapshot: &Snapshot) -> Snapshot {
+fn reduced(snapshot: &Snapshot) -> Snapshot {
     let annotations = snapshot.annotations.iter();
     let placing = annotations.filter(|it| it.key == "rank" || it.key == "group");
     Snapshot {

@@ -198,7 +198,8 @@ fn locked(scene: &Scene<'_>, index: usize) -> Option<(i32, Vec<i32>)> {
             None => others |= trace_of(process, thread.tid).is_some(),
         }
     }
-    wanting.sort_unstable();
+    // The main thread may have the highest number: the kernel begins anew.
+    wanting.sort_unstable_by_key(|(tid, _)| (*tid != process.pid, *tid));
     let mut addresses: Vec<&String> = wanting.iter().map(|(_, address)| *address).collect();
     addresses.sort_unstable();
     addresses.dedup();

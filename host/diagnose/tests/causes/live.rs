@@ -111,6 +111,55 @@ fn a_hang_is_told_once_with_what_shows_it_in_that_very_snapshot() {
     assert!(apart < Duration::from_millis(400), "{apart:?}");
 }
 
+/// Ranks that step each instant, with arguments that tell them apart, until rank 2 dies at this one and the others wait for it.
+fn ranks_of_which_one_dies(count: u32, dies: u32) -> Vec<Snapshot> {
+    story(count, |instant, shot| {
+        shot.process(10, 1, &polls(instant).at(&["monitor launch.py 9"]));
+        for rank in 0..4 {
+            let step = ["step train.py 12", "main train.py 30"];
+            let doing = match (instant < dies, rank) {
+                (true, _) => runs(instant).at(&step),
+                (false, 2) => continue,
+                (false, _) => futex("0x7f00")
+                    .at(&["all_reduce /lib/dist.py 50", step[0], step[1]])
+                    .ran_until(dies),
+            };
+            let process = shot.rank(rank, 20 + i32::try_from(rank).unwrap(), &doing);
+            process.cmdline = vec!["python".to_owned(), format!("--rank={rank}")];
+        }
+    })
+}
+
+#[test]
+fn of_who_stays_only_motion_is_kept_and_who_is_gone_is_known() {
+    let snapshots = ranks_of_which_one_dies(20, 10);
+    let mut recent = Recent::new(Tuning::default());
+    let mut news = Vec::new();
+    for (instant, snapshot) in snapshots.iter().enumerate() {
+        news.push(recent.judge(snapshot));
+        let kept = format!("{recent:?}");
+        let times = |argument: &str| kept.matches(argument).count();
+        let gone = if instant < 10 { 2 } else { 1 };
+        match instant {
+            // The newest, and the one before, whose place a closer one may take.
+            9..=16 => assert_eq!(
+                (times("--rank=1"), times("--rank=2")),
+                (2, gone),
+                "{instant}"
+            ),
+            18.. => assert_eq!((times("--rank=1"), times("--rank=2")), (2, 0), "{instant}"),
+            _ => {}
+        }
+    }
+    let kinds = kinds(&news);
+    let [(instant, "rank-dead")] = kinds.as_slice() else {
+        panic!("{kinds:?}");
+    };
+    assert!((13..=16).contains(instant), "{instant}");
+    let message = &news[*instant].messages[0];
+    assert!(message.contains("rank 2"), "{message}");
+}
+
 #[test]
 fn an_episode_ends_and_another_is_told_anew() {
     let is_stuck = |instant| (10..20).contains(&instant) || instant >= 40;

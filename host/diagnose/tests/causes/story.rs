@@ -12,6 +12,8 @@ use model::{
 };
 use taskscope_diagnose::{Cause, History, State, Verdict, judge};
 
+use super::wrapped;
+
 const BEGIN: i64 = 1_796_000_000_000_000;
 const SECOND: i64 = 1_000_000;
 
@@ -59,6 +61,7 @@ pub(crate) fn ask_all(nodes: &[&[Snapshot]]) -> Verdict {
         serde_json::to_string(&again).unwrap()
     );
     resolves(&verdict, nodes);
+    wrapped::is_the_same(&verdict, nodes);
     verdict
 }
 

@@ -192,6 +192,7 @@ fn records_that_are_thrown_away_do_not_count_as_snapshots() {
     let root = tempfile::tempdir().unwrap();
     let mut spool = spool(root.path(), 50);
     let samples = record("samples/20261129T144054.169782Z-00c0ffee.json.gz");
-    spool.put(&samples, &[0; 100]).unwrap();
+    let evicted = spool.put(&samples, &[0; 100]).unwrap();
+    assert_eq!(evicted, [samples]);
     assert_eq!((spool.evicted(), spool.evicted_of(&place())), (1, 0));
 }

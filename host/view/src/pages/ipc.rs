@@ -7,6 +7,7 @@ use maud::{Markup, html};
 
 use super::processes::waits;
 use super::trouble::gaps;
+use super::verdict::{evidence, ranks_words};
 use crate::answer::Trouble;
 use crate::digest::short;
 use crate::moment::{Moment, readable};
@@ -25,12 +26,12 @@ pub(crate) async fn ipc(view: &View, moment: &Moment) -> Result<Markup, Trouble>
     let loaded = moment.snapshots(&view.shelf).await;
     let waits = waits(&readable(&loaded));
     Ok(html! {
-        (arrows(&waits))
+        (arrows(&waits, moment))
         (gaps(&loaded))
     })
 }
 
-fn arrows(waits: &Waits) -> Markup {
+fn arrows(waits: &Waits, moment: &Moment) -> Markup {
     let mut groups: BTreeMap<Alike, Vec<usize>> = BTreeMap::new();
     for (place, waiting) in waits.waits.iter().enumerate() {
         if let Some(way) = waiting.way {
@@ -62,7 +63,9 @@ fn arrows(waits: &Waits) -> Markup {
                         }
                         @if on.is_empty() && !outside { span.box.outside { "nobody: no other end is open" } }
                         @if !is_alone { " " strong.bad { "in a circle" } }
-                        (evidence(members.first().map(|first| &waits.waits[*first])))
+                        @if let Some(first) = members.first() {
+                            (evidence("what shows it", &waits.waits[*first].evidence, moment))
+                        }
                     }
                 }
             }
@@ -80,7 +83,7 @@ fn boxed(waits: &Waits, members: &[usize]) -> Markup {
     let others: Vec<String> = all().filter(|it| !it.is_rank).map(name).collect();
     html! {
         span.box {
-            @if !ranks.is_empty() { "ranks " (short(&ranks)) " " }
+            @if !ranks.is_empty() { (ranks_words(&ranks)) " " }
             @for other in others.iter().take(NAMES) { (other) " " }
             @if others.len() > NAMES { "and " (others.len() - NAMES) " more" }
         }
@@ -91,21 +94,6 @@ fn name(waiting: &Waiting) -> String {
     match waiting.rank {
         Some(rank) => format!("process {} (of rank {rank})", waiting.process.pid),
         None => format!("process {}", waiting.process.pid),
-    }
-}
-
-fn evidence(waiting: Option<&Waiting>) -> Markup {
-    html! {
-        @if let Some(waiting) = waiting && !waiting.evidence.is_empty() {
-            details {
-                summary { "what shows it" }
-                ul.evidence {
-                    @for evidence in &waiting.evidence {
-                        li { code { (evidence.path) } " = " code { (short(&evidence.value.to_string())) } }
-                    }
-                }
-            }
-        }
     }
 }
 

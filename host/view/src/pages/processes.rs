@@ -132,7 +132,7 @@ impl<'a> Node<'a> {
                 td {
                     span.depth { (INDENT.repeat(depth.min(12))) }
                     a href={ "process?" (address(self.moment, &self.snapshot.task.node, process)) } { (process.pid) }
-                    " " span.command { (short(&process.command)) }
+                    " " span.command title=(short(&process.command)) { (short(without_folder(&process.command))) }
                 }
                 td { (self.part(process)) }
                 td.bad[matches!(process.state, 'D' | 'T' | 't' | 'Z' | 'X')] { (state_words(process.state)) }
@@ -178,6 +178,14 @@ impl<'a> Node<'a> {
     }
 }
 
+/// A command without the folder of its program, which says little and takes much room.
+fn without_folder(command: &str) -> &str {
+    let program = command.split(' ').next().unwrap_or(command);
+    program
+        .rfind('/')
+        .map_or(command, |slash| &command[slash + 1..])
+}
+
 /// What stands before a process for each process above it.
 const INDENT: &str = "\u{2502} ";
 
@@ -199,17 +207,19 @@ pub(crate) fn address(moment: &Moment, node: &str, process: &Process) -> String 
         ("attempt", moment.run.id.attempt.to_string()),
         ("node", node.to_owned()),
         ("process", process.identity.to_string()),
-        ("at", moment.at.to_string()),
+        ("at", moment.named(node)),
     ])
 }
 
-/// The processes in the order of a tree, each with how many are above it. A parent that is its own descendant, in a damaged
+/// The processes in the order of a tree, the oldest first, each with how many are above it. A parent that is its own descendant, in a damaged
 /// snapshot, is a beginning.
 fn tree(snapshot: &Snapshot) -> Vec<(usize, &Process)> {
     let pids: HashSet<i32> = snapshot.processes.iter().map(|it| it.pid).collect();
     let mut children: BTreeMap<i32, Vec<&Process>> = BTreeMap::new();
     let mut roots = Vec::new();
-    for process in &snapshot.processes {
+    let by_age = snapshot.by_age().into_iter();
+    let by_age: Vec<&Process> = by_age.map(|index| &snapshot.processes[index]).collect();
+    for process in by_age.iter().copied() {
         if pids.contains(&process.ppid) && process.ppid != process.pid {
             children.entry(process.ppid).or_default().push(process);
         } else {
@@ -219,7 +229,7 @@ fn tree(snapshot: &Snapshot) -> Vec<(usize, &Process)> {
     let mut ordered = Vec::new();
     let mut seen = HashSet::new();
     // What is in no tree, because it is in a circle, comes last.
-    for root in roots.into_iter().chain(&snapshot.processes) {
+    for root in roots.into_iter().chain(by_age) {
         let mut waiting = vec![(0, root)];
         while let Some((depth, process)) = waiting.pop() {
             if seen.insert(process.identity) {

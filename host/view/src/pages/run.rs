@@ -117,6 +117,12 @@ fn ranks() -> Markup {
         section aria-labelledby="ranks-title" {
             div.bar {
                 h2 #ranks-title { "Ranks" }
+                label { "by "
+                    select #shape {
+                        option value="time" selected { "time" }
+                        option value="node" { "node, at the instant" }
+                    }
+                }
                 label { "coloured by "
                     select #colour {
                         option value="place" selected { "place" }

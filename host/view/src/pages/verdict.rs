@@ -1,7 +1,10 @@
 //! What is wrong: the sentence first, then who is to blame, who waits, and what shows it.
 
-use diagnose::{Culprit, Evidence, State, Verdict};
+use std::time::Duration;
+
+use diagnose::{Culprit, Evidence, State, Twin, Verdict, Victim};
 use maud::{Markup, html};
+use model::Timestamp;
 
 use crate::digest::short;
 use crate::judged::Answered;
@@ -28,15 +31,18 @@ pub(crate) fn verdict(answered: &Answered, moment: &Moment) -> Markup {
             a.cause href={ "docs/causes.html#" (verdict.cause.word()) } { (verdict.cause.word()) }
         }
         p.summary { (verdict.summary) }
-        @if let Some(culprit) = &verdict.culprit { (blame(culprit, moment)) }
-        (victims(verdict))
-        (evidence(&verdict.evidence, moment))
+        dl.facts {
+            @if let Some(culprit) = &verdict.culprit { (blame(culprit, answered.since, moment)) }
+            (victims(verdict))
+        }
+        (evidence("evidence", &verdict.evidence, moment))
+        @if let Some(twin) = &answered.twin { (comparison(twin)) }
         @if !verdict.findings.is_empty() {
             details {
                 summary { "also (" (verdict.findings.len()) ")" }
                 ul {
                     @for finding in &verdict.findings {
-                        li { strong { (finding.cause.word()) } ": " (finding.summary) (evidence(&finding.evidence, moment)) }
+                        li { strong { (finding.cause.word()) } ": " (finding.summary) (evidence("evidence", &finding.evidence, moment)) }
                     }
                 }
             }
@@ -56,29 +62,73 @@ fn word(state: State) -> &'static str {
     }
 }
 
-fn blame(culprit: &Culprit, moment: &Moment) -> Markup {
+fn blame(culprit: &Culprit, since: Option<Timestamp>, moment: &Moment) -> Markup {
     let query = written([
         ("task", moment.run.id.task.to_string()),
         ("attempt", moment.run.id.attempt.to_string()),
         ("node", culprit.node.clone()),
         ("process", culprit.process.clone()),
-        ("at", moment.at.to_string()),
+        ("at", moment.named(&culprit.node)),
     ]);
     html! {
-        dl.facts {
-            dt { "culprit" }
-            dd {
-                @if let Some(rank) = culprit.rank { "rank " (rank) ", " }
-                a href={ "process?" (query) } { "process " (culprit.pid) }
-                @if let Some(thread) = culprit.thread.filter(|thread| *thread != culprit.pid) { ", thread " (thread) }
-                " on " (culprit.node)
-            }
-            @if let Some(frame) = &culprit.frame {
-                dt { "where" }
-                dd { code { (short(&frame.function)) } " " span.path { (short(&frame.file)) ":" (frame.line) } }
+        dt { "culprit" }
+        dd {
+            @if let Some(rank) = culprit.rank { "rank " (rank) ", " }
+            a href={ "process?" (query) } { "process " (culprit.pid) }
+            @if let Some(thread) = culprit.thread.filter(|thread| *thread != culprit.pid) { ", thread " (thread) }
+            " on " (culprit.node)
+        }
+        @if let Some(frame) = &culprit.frame {
+            dt { "where" }
+            dd { code { (short(&frame.function)) } " " span.path { (short(&frame.file)) ":" (frame.line) } }
+        }
+        @if let Some(since) = since {
+            dt { "since" }
+            dd { time datetime=(since) { (since.human()) " UTC" } ", " (span_words(moment.at.since(since))) " before this instant" }
+        }
+    }
+}
+
+/// A time as people say it, in the two largest units.
+fn span_words(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, minutes) => format!("{minutes} min {} s", seconds % 60),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} d {hours} h"),
+    }
+}
+
+/// What differs between the one to blame and the closest healthy rank.
+fn comparison(twin: &Twin) -> Markup {
+    let who = |victim: &Victim| match victim.rank {
+        Some(rank) => format!("rank {rank}"),
+        None => format!("process {}", victim.pid),
+    };
+    let (suspect, other) = (who(&twin.suspect), who(&twin.twin));
+    html! {
+        @if !twin.differences.is_empty() {
+            details {
+                summary { "what differs between " (suspect) " and " (other) ", which waits (" (twin.differences.len()) ")" }
+                div.wide tabindex="0" { table {
+                    thead { tr { th { "what" } th { (suspect) } th { (other) } } }
+                    tbody {
+                        @for difference in &twin.differences {
+                            tr { td { (short(&difference.what)) } td { (short(&difference.suspect)) } td { (short(&difference.twin)) } }
+                        }
+                    }
+                } }
             }
         }
     }
+}
+
+/// Ranks as people name them.
+pub(super) fn ranks_words(ranks: &str) -> String {
+    let is_one = ranks.bytes().all(|it| it.is_ascii_digit());
+    let word = if is_one { "rank" } else { "ranks" };
+    short(&format!("{word} {ranks}"))
 }
 
 fn victims(verdict: &Verdict) -> Markup {
@@ -94,23 +144,21 @@ fn victims(verdict: &Verdict) -> Markup {
         .collect();
     html! {
         @if !verdict.victims.is_empty() {
-            dl.facts {
-                dt { "waiting" }
-                dd {
-                    @if !ranks.is_empty() { "ranks " (short(&ranks)) " " }
-                    @if !pids.is_empty() { "processes " (pids.join(", ")) }
-                }
+            dt { "waiting" }
+            dd {
+                @if !ranks.is_empty() { (ranks_words(&ranks)) " " }
+                @if !pids.is_empty() { "processes " (pids.join(", ")) }
             }
         }
     }
 }
 
 /// Values with links to where they stand in their snapshots.
-fn evidence(all: &[Evidence], moment: &Moment) -> Markup {
+pub(super) fn evidence(title: &str, all: &[Evidence], moment: &Moment) -> Markup {
     html! {
         @if !all.is_empty() {
             details {
-                summary { "evidence (" (all.len()) ")" }
+                summary { (title) " (" (all.len()) ")" }
                 ul.evidence {
                     @for evidence in all.iter().take(EVIDENCE) {
                         li {
@@ -126,11 +174,17 @@ fn evidence(all: &[Evidence], moment: &Moment) -> Markup {
 }
 
 fn address(evidence: &Evidence, moment: &Moment) -> String {
+    // What an obituary shows is in a record beside the snapshots.
+    let place = if evidence.snapshot.contains('/') {
+        "record"
+    } else {
+        "at"
+    };
     written([
         ("task", moment.run.id.task.to_string()),
         ("attempt", moment.run.id.attempt.to_string()),
         ("node", evidence.node.clone()),
-        ("at", evidence.snapshot.clone()),
+        (place, evidence.snapshot.clone()),
         ("pointer", evidence.path.clone()),
     ])
 }

@@ -163,6 +163,29 @@ fn the_documentation_is_served_and_searched() {
 }
 
 #[test]
+fn processes_are_in_the_order_of_age_where_their_numbers_began_anew() {
+    let root = tempfile::tempdir().unwrap();
+    let job = Job {
+        nodes: 1,
+        ranks: 3,
+        snapshots: 1,
+        stuck: None,
+    };
+    let mut snapshot = job::snapshot(job, 0, 0);
+    for (process, start) in snapshot.processes.iter_mut().zip([9, 7, 8]) {
+        process.start_time_ticks = start;
+        process.identity.start_time_ticks = start;
+    }
+    job::put(root.path(), &snapshot);
+    let text = Page::of(root.path()).get("part/processes").text();
+    let place = |pid: &str| text.find(&format!("process={pid}")).unwrap();
+    assert!(
+        place("1001") < place("1002") && place("1002") < place("1000"),
+        "{text}"
+    );
+}
+
+#[test]
 fn what_processes_call_themselves_is_no_markup() {
     let root = tempfile::tempdir().unwrap();
     let job = Job {

@@ -1,5 +1,5 @@
 //! The page in a headless Chromium: nothing on its console, nothing asked elsewhere, nothing that axe finds serious, in a wide
-//! window that is light and a narrow one that is dark.
+//! window that is light and a narrow one that is dark. Pictures of both are left in `target/tmp/page` for people to look at.
 
 use std::path::Path;
 use std::process::Command;
@@ -34,8 +34,10 @@ fn a_thousand_ranks_are_a_page_that_a_browser_finds_no_fault_with() {
     job::write(root.path(), job);
     let page = Page::of(root.path());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/page/browser.py");
+    let shots = concat!(env!("CARGO_TARGET_TMPDIR"), "/page");
+    std::fs::create_dir_all(shots).unwrap();
     let looked = Command::new(python)
-        .args([script, &page.url(), chromium])
+        .args([script, &page.url(), chromium, shots])
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&looked.stdout);

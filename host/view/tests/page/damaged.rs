@@ -1,5 +1,7 @@
 //! Stores in any state: what cannot be read is a part that says so, and the rest is shown.
 
+use serde_json::{Value, json};
+
 use crate::client::Page;
 use crate::job::{self, Job};
 
@@ -11,7 +13,7 @@ const JOB: Job = Job {
 };
 
 /// Every address that reads the store.
-const PATHS: [&str; 13] = [
+const PATHS: [&str; 17] = [
     "",
     "runs",
     "part/verdict",
@@ -20,11 +22,15 @@ const PATHS: [&str; 13] = [
     "part/ipc",
     "process?process=1000:100",
     "value?pointer=/capture",
+    "value?pointer=/obituaries&record=obituaries/20261129T144104.169782Z-00000001.json.gz",
+    "value?pointer=/stages&record=report.json",
     "api/v1/runs",
     "api/v1/run",
     "api/v1/timeline",
     "api/v1/ranks",
     "api/v1/why",
+    "api/v1/why?at=20261129T144056.169782Z-000002",
+    "api/v1/snapshot",
 ];
 
 /// Asks for everything: no answer may be a fault of ours.
@@ -96,30 +102,44 @@ fn bomb() -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-#[test]
-fn whatever_is_damaged_no_answer_is_a_fault() {
-    let mut seed = 7_u64;
-    let mut random = move |below: usize| {
-        seed = seed
+/// Numbers that nobody can foresee and that are the same each time.
+struct Random(u64);
+
+impl Random {
+    /// Returns one that is smaller than `below`.
+    fn below(&mut self, below: usize) -> usize {
+        self.0 = self
+            .0
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(seed >> 33).unwrap() % below.max(1)
-    };
+        usize::try_from(self.0 >> 33).unwrap() % below.max(1)
+    }
+}
+
+fn store_with_records() -> (tempfile::TempDir, Vec<std::path::PathBuf>) {
     let root = tempfile::tempdir().unwrap();
     job::write(root.path(), JOB);
+    job::put_records(root.path(), JOB);
     let files = files(root.path());
-    assert!(files.len() >= 7, "{files:?}");
+    assert!(files.len() >= 10, "{files:?}");
+    (root, files)
+}
+
+#[test]
+fn whatever_is_damaged_no_answer_is_a_fault() {
+    let mut random = Random(7);
+    let (root, files) = store_with_records();
     for round in 0..24 {
-        let file = &files[random(files.len())];
+        let file = &files[random.below(files.len())];
         let before = std::fs::read(file).unwrap();
         let mut bytes = before.clone();
         match round % 4 {
-            0 => bytes.truncate(random(bytes.len())),
+            0 => bytes.truncate(random.below(bytes.len())),
             1 => {
                 for _ in 0..8 {
-                    let place = random(bytes.len());
+                    let place = random.below(bytes.len());
                     bytes[place] =
-                        bytes[place].wrapping_add(1 + u8::try_from(random(254)).unwrap());
+                        bytes[place].wrapping_add(1 + u8::try_from(random.below(254)).unwrap());
                 }
             }
             2 => bytes = b"[[[[[[[[{\"schema_version\":\"1.1\"}".to_vec(),
@@ -128,6 +148,123 @@ fn whatever_is_damaged_no_answer_is_a_fault() {
         std::fs::write(file, bytes).unwrap();
         ask_for_all(&Page::of(root.path()));
         std::fs::write(file, before).unwrap();
+    }
+}
+
+#[test]
+fn whatever_a_document_says_no_answer_is_a_fault() {
+    let mut random = Random(11);
+    let (root, files) = store_with_records();
+    for _ in 0..ROUNDS {
+        let mut whole = Vec::new();
+        for _ in 0..4 {
+            let file = &files[random.below(files.len())];
+            whole.push((file, std::fs::read(file).unwrap()));
+            let mut document = document(file);
+            for _ in 0..=random.below(4) {
+                make_odd(&mut document, &mut random);
+            }
+            write_document(file, &document);
+        }
+        ask_for_all(&Page::of(root.path()));
+        for (file, bytes) in whole.into_iter().rev() {
+            std::fs::write(file, bytes).unwrap();
+        }
+    }
+}
+
+/// Stores with odd documents that are looked at.
+const ROUNDS: usize = 24;
+
+fn is_gzip(file: &std::path::Path) -> bool {
+    file.extension().is_some_and(|it| it == "gz")
+}
+
+fn document(file: &std::path::Path) -> Value {
+    let bytes = std::fs::read(file).unwrap();
+    if is_gzip(file) {
+        serde_json::from_reader(flate2::read::GzDecoder::new(bytes.as_slice())).unwrap()
+    } else {
+        serde_json::from_slice(&bytes).unwrap()
+    }
+}
+
+fn write_document(file: &std::path::Path, document: &Value) {
+    let text = serde_json::to_vec(document).unwrap();
+    if !is_gzip(file) {
+        return std::fs::write(file, text).unwrap();
+    }
+    let out = std::fs::File::create(file).unwrap();
+    let mut encoder = flate2::write::GzEncoder::new(out, flate2::Compression::fast());
+    std::io::Write::write_all(&mut encoder, &text).unwrap();
+    encoder.finish().unwrap();
+}
+
+/// Puts something else in the place of one value of a document: mostly of the same kind, so that it is still understood.
+fn make_odd(document: &mut Value, random: &mut Random) {
+    let mut pointers = Vec::new();
+    collect(document, String::new(), &mut pointers);
+    let pointer = &pointers[random.below(pointers.len())];
+    let value = document.pointer_mut(pointer).unwrap();
+    let numbers = [
+        json!(0),
+        json!(1),
+        json!(-1),
+        json!(u64::MAX),
+        json!(i64::MIN),
+        json!(i32::MAX),
+        json!(1e300),
+        json!(0.5),
+    ];
+    let texts = [
+        "",
+        "0",
+        "-1:0",
+        "99999:1",
+        "<b>\u{0}\u{202e}",
+        "a/../b",
+        "%2e",
+        "9999-12-31T23:59:59.999999Z",
+    ];
+    *value = match (&*value, random.below(8)) {
+        (_, 0) => Value::Null,
+        (Value::Number(_), _) => numbers[random.below(numbers.len())].clone(),
+        (Value::String(_), 1) => json!("x".repeat(100_000)),
+        (Value::String(_), _) => json!(texts[random.below(texts.len())]),
+        (Value::Array(list), 1 | 2) => list.iter().cycle().take(list.len() * 50).cloned().collect(),
+        (Value::Array(list), 3) => list.iter().rev().cloned().collect(),
+        (Value::Array(_), _) => json!([]),
+        (Value::Object(fields), _) => {
+            let left_out = random.below(fields.len());
+            let fields = fields.iter().enumerate();
+            let others = fields.filter(|(place, _)| *place != left_out);
+            others
+                .map(|(_, (name, value))| (name.clone(), value.clone()))
+                .collect()
+        }
+        (other, _) => json!([other]),
+    };
+}
+
+/// The pointers of all values but the whole.
+fn collect(value: &Value, pointer: String, pointers: &mut Vec<String>) {
+    let below: Vec<(String, &Value)> = match value {
+        Value::Array(list) => list
+            .iter()
+            .enumerate()
+            .map(|(place, it)| (place.to_string(), it))
+            .collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, it)| (name.replace('~', "~0").replace('/', "~1"), it))
+            .collect(),
+        _ => Vec::new(),
+    };
+    for (name, inner) in below {
+        collect(inner, format!("{pointer}/{name}"), pointers);
+    }
+    if !pointer.is_empty() {
+        pointers.push(pointer);
     }
 }
 

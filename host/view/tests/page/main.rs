@@ -3,6 +3,7 @@
 
 mod access;
 mod answers;
+mod beside;
 mod browser;
 mod client;
 mod damaged;

@@ -2,33 +2,12 @@
 # expect: hung storage-stall
 # needs: root fuse
 import os
-import threading
-import time
 import fuse
-from kit import blame, private_mounts, ready, role, start
 
 
-def hang(operation):
-    if operation == fuse.WRITE and os.path.exists("broken"):
-        threading.Event().wait()
-
-
-if role() == "serve":
-    fuse.serve(0, hang)
-if role() == "use":
-    os.stat("share/data")
-    file = os.open("share/data", os.O_RDWR)
-    blame(pid=os.getpid())
-    time.sleep(1)
-    open("broken", "w").close()
-    ready()
+def write(file):
     os.write(file, b"x" * 4096)
     os.close(file)
-private_mounts()
-device = fuse.mount("share")
-start("serve", stdin=device)
-os.close(device)
-user = start("use")
-blame(pid=user.pid)
-while user.poll() is None:
-    time.sleep(0.2)
+
+
+fuse.stall(fuse.WRITE, write)

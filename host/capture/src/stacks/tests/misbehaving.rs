@@ -140,7 +140,7 @@ fn the_deadline_of_the_capture_holds_whatever_hangs() {
     let began = Instant::now();
     let results = read(&bad, &[workload.id], Duration::from_millis(400));
     assert_eq!(code(&results[0]), GapCode::TimedOut);
-    assert!(began.elapsed() < Duration::from_secs(10));
+    assert!(began.elapsed() < PATIENCE / 2);
 }
 
 #[test]

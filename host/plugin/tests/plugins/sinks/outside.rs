@@ -132,21 +132,36 @@ async fn an_answer_that_is_too_long_is_not_taken() {
     assert_eq!(said, "the answer has more than 1 MiB of body");
 }
 
+/// What is told of the sink `odd`, which waits for what never comes. A busy machine may take all of a short deadline, so that the sink
+/// has no time to say what was the matter: then it gets a longer one.
+async fn waits_in_vain(entry: &SinkEntry) -> PluginOutcome {
+    let mut told = None;
+    for deadline in [2, 20].map(Duration::from_secs) {
+        let mut odd = entry.clone();
+        odd.entry.deadline = deadline;
+        let sinks = loaded(vec![odd]).await;
+        sinks.offer(machine::snapshot(1));
+        until(|| outcome(&sinks, "odd").message.is_some()).await;
+        let outcome = outcome(&sinks, "odd");
+        let is_in_time = outcome.outcome != OutcomeKind::OutOfTime;
+        told = Some(outcome);
+        if is_in_time {
+            break;
+        }
+    }
+    told.unwrap()
+}
+
 #[tokio::test]
 async fn a_server_that_hangs_costs_the_call_no_more_than_its_deadline() {
     let server = HttpServer::start(|_, _| Answer::Silence);
     let config = json!({ "do": "post", "url": server.url() });
-    let mut hanging = sink("hanging", &config, granted(&[&server.url()]));
-    hanging.entry.deadline = Duration::from_secs(2);
-    let sinks = loaded(vec![hanging]).await;
-    sinks.offer(machine::snapshot(1));
-    until(|| outcome(&sinks, "hanging").message.is_some()).await;
-    let outcome = outcome(&sinks, "hanging");
-    assert_eq!(
-        (outcome.outcome, outcome.message.as_deref()),
-        (OutcomeKind::Refused, Some("no answer within 1.8 s"))
-    );
-    assert_eq!(tally(&sinks, "hanging").queued, 1);
+    let outcome = waits_in_vain(&sink("odd", &config, granted(&[&server.url()]))).await;
+    assert_eq!(outcome.outcome, OutcomeKind::Refused);
+    // Nine tenths of what is left of the deadline: 1.8 s, or 18.
+    let message = outcome.message.unwrap();
+    assert!(message.starts_with("no answer within 1"), "{message}");
+    assert_eq!(outcome.sink.unwrap().queued, 1);
 }
 
 #[tokio::test]
@@ -239,15 +254,11 @@ async fn a_store_that_does_not_answer_holds_nobody_up() {
         storage: Some(storage),
         ..SinkGrants::default()
     };
-    let mut keeper = sink("keeper", &json!({ "do": "store" }), grants);
-    keeper.entry.deadline = Duration::from_secs(2);
-    let sinks = loaded(vec![keeper]).await;
-    sinks.offer(machine::snapshot(1));
-    until(|| outcome(&sinks, "keeper").message.is_some()).await;
-    let outcome = outcome(&sinks, "keeper");
-    assert_eq!(
-        outcome.message.as_deref(),
-        Some("the store did not answer within 1.8 s")
+    let keeper = sink("odd", &json!({ "do": "store" }), grants);
+    let message = waits_in_vain(&keeper).await.message.unwrap();
+    assert!(
+        message.starts_with("the store did not answer within 1"),
+        "{message}"
     );
 }
 
