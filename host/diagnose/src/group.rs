@@ -13,7 +13,7 @@ use crate::python;
 use crate::wait::Wait;
 
 /// A wait of so many steps' time is none that belongs to a step.
-const STEP_TIMES: u32 = 10;
+const STEP_TIMES: u32 = 3;
 
 /// The ranks that belong together.
 #[derive(Debug)]
