@@ -12,7 +12,7 @@ from playwright.sync_api import sync_playwright
 
 AXE = next(pathlib.Path(axe_playwright_python.__file__).parent.glob("axe*.js")).read_text()
 LOOKS = ((1280, "light"), (390, "dark"))
-PATIENCE_MS = 60_000
+PATIENCE_MS = 240_000
 # Within the page: how long moving to another instant takes until the picture has followed.
 SCRUB = """async () => {
   const slider = document.getElementById("instant"), times = [];
