@@ -14,8 +14,12 @@ pub fn share_one_heap() {
     }
 }
 
+/// So far around a page that is touched its neighbours may be mapped with it, bytes. The kernel's own measure is 64 KiB
+/// (`fault_around_bytes` in `mm/memory.c`); half of that maps a fifth less of our program, and takes the kernel 7 KiB for each MiB.
+const PIECE: usize = 32 << 10;
+
 /// Gives back the pages of the program and its libraries that nobody has written, for the whole process: what is needed of them
-/// is mapped again at its first use, from the page cache.
+/// is mapped again at its first use, from the page cache, in pieces of [`PIECE`].
 ///
 /// A start touches much (arguments, settings, the loader's own tables), and the kernel maps 16 pages around each that is
 /// touched. In a helper three of four of them are never used again, and each process of ours has them in its resident memory.
@@ -72,9 +76,9 @@ unsafe extern "C" fn forget_unwritten(
         let start = base + header.p_vaddr;
         let offset = start % page;
         let length = usize::try_from(header.p_memsz + offset).expect("it is in memory");
-        let start = std::ptr::with_exposed_provenance_mut(
-            usize::try_from(start - offset).expect("it is in memory"),
-        );
+        let start = usize::try_from(start - offset).expect("it is in memory");
+        divide(start, length);
+        let start = std::ptr::with_exposed_provenance_mut(start);
         // SAFETY: the pages are those of a file, mapped private and without the right to write, so they hold what the file
         // holds, and hold it again when they are next touched. What refuses this (locked pages) is left as it is.
         unsafe {
@@ -82,6 +86,30 @@ unsafe extern "C" fn forget_unwritten(
         }
     }
     0
+}
+
+/// Makes mappings of [`PIECE`] bytes of one that is not written, but for its beginning, where the header is that tells debuggers
+/// what it is.
+///
+/// Where one page is touched, the kernel maps those of its neighbours that are in the page cache, and all 2 MiB of a folio that lies
+/// so that a table of pages can be left out (`do_fault_around` in `mm/memory.c`, `filemap_map_pmd` in `mm/filemap.c`), but no further
+/// than the mapping reaches. Two mappings are one unless they differ, so every second one is left out of core dumps, which leave
+/// pages of files out anyway (core(5)).
+fn divide(start: usize, length: usize) {
+    let end = start + length;
+    for piece in (start / PIECE + 1..end.div_ceil(PIECE)).step_by(2) {
+        let piece = piece * PIECE;
+        let length = PIECE.min(end - piece);
+        #[expect(unsafe_code, reason = "madvise has no safe wrapper")]
+        // SAFETY: this changes what a core dump holds, and neither the pages nor what may be done with them.
+        unsafe {
+            libc::madvise(
+                std::ptr::with_exposed_provenance_mut(piece),
+                length,
+                libc::MADV_DONTDUMP,
+            );
+        }
+    }
 }
 
 #[cfg(test)]
@@ -101,6 +129,22 @@ mod tests {
             .unwrap()
     }
 
+    /// The longest mapping of this program's code, bytes.
+    fn longest_of_code() -> usize {
+        let program = std::env::current_exe().unwrap();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let code = maps
+            .lines()
+            .filter(|line| line.contains(" r-xp ") && line.ends_with(program.to_str().unwrap()));
+        let lengths = code.map(|line| {
+            let (range, _) = line.split_once(' ').unwrap();
+            let (start, end) = range.split_once('-').unwrap();
+            let [start, end] = [start, end].map(|it| usize::from_str_radix(it, 16).unwrap());
+            end - start
+        });
+        lengths.max().unwrap()
+    }
+
     #[test]
     fn what_is_forgotten_comes_back_when_it_is_used() {
         static WORDS: [&str; 3] = ["of", "the", "file"];
@@ -108,7 +152,9 @@ mod tests {
             return;
         }
         let before = resident_of_files();
+        assert!(longest_of_code() > 2 * PIECE);
         forget_start();
+        assert!(longest_of_code() <= 2 * PIECE);
         let after = resident_of_files();
         assert!(after < before, "{after} of {before} kB");
         assert_eq!(WORDS.concat(), "ofthefile");

@@ -29,7 +29,7 @@ pub fn is_standard_library(frame: &Frame) -> bool {
 }
 
 /// Returns whether the frame is of an installed package or of Python's own library: not of the job.
-fn is_library(frame: &Frame) -> bool {
+pub(crate) fn is_library(frame: &Frame) -> bool {
     let file = frame.filename.as_str();
     is_standard_library(frame)
         || file.contains("/site-packages/")

@@ -72,11 +72,12 @@ impl View {
     /// Ends a reading: what was looked at is what the next one begins with. Returns whether that differs from before.
     pub(super) fn settle(&mut self) -> bool {
         self.age += 1;
+        // Of each process the room for them would be as large as what is copied.
+        let mut spans = std::mem::take(&mut self.uses);
         if self.more.is_empty() && self.age < PLAN_LASTS {
             return false;
         }
         self.age = 0;
-        let mut spans = std::mem::take(&mut self.uses);
         let plan = join(&mut spans);
         let mut bytes = Vec::new();
         for span in &plan {

@@ -6,6 +6,7 @@ mod healthy;
 mod limits;
 mod live;
 mod locks;
+mod merged;
 mod nodes;
 mod pipes;
 mod ranks;
