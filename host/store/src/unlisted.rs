@@ -11,6 +11,8 @@ use crate::{Facts, Key, Store, StoreError, format};
 #[derive(Deserialize)]
 struct Own {
     capture: OwnCapture,
+    #[serde(default)]
+    findings: Vec<IgnoredAny>,
     processes: Vec<IgnoredAny>,
     #[serde(default)]
     findings: Vec<IgnoredAny>,
@@ -45,6 +47,7 @@ impl Store {
         let own: Own =
             format::decompress(&bytes).map_err(|source| StoreError::Format { key, source })?;
         Ok(Facts {
+            findings: own.findings.len() as u64,
             process_count: own.processes.len() as u64,
             size_bytes: bytes.len() as u64,
             started_at: own.capture.started_at,
