@@ -19,6 +19,7 @@ mod python;
 mod ranges;
 mod ranks;
 mod reading;
+mod rests;
 pub mod rules;
 mod scene;
 mod stillness;

@@ -107,6 +107,25 @@ pub(crate) fn wants(frames: &[SharedFrame]) -> Option<Wants> {
     })
 }
 
+/// Whether a thread waits for the result of a future. `CPython`: `Lib/concurrent/futures/_base.py`.
+pub(crate) fn is_at_result(frames: &[SharedFrame]) -> bool {
+    let mut library = frames.iter().take_while(|frame| is_standard_library(frame));
+    library.any(|frame| {
+        let name = frame.name.rsplit('.').next().unwrap_or_default();
+        matches!(name, "result" | "exception") && frame.filename.ends_with("/futures/_base.py")
+    })
+}
+
+/// Whether a thread waits for a result of a `multiprocessing.Pool`. `CPython`: `Lib/multiprocessing/pool.py`.
+pub(crate) fn is_at_pool(frames: &[SharedFrame]) -> bool {
+    let mut library = frames.iter().take_while(|frame| is_standard_library(frame));
+    library.any(|frame| {
+        let name = frame.name.rsplit('.').next().unwrap_or_default();
+        matches!(name, "wait" | "get" | "next" | "map" | "apply")
+            && frame.filename.ends_with("/multiprocessing/pool.py")
+    })
+}
+
 /// How functions that wait for other ranks are called: `torch.distributed`, Horovod, `mpi4py`, JAX, and hand-made ones.
 const MEETINGS: [&str; 9] = [
     "all_reduce",

@@ -67,9 +67,11 @@ pub(crate) fn at(culprit: &Culprit) -> String {
     })
 }
 
-/// Where the main thread of an actor is.
+/// Where the main thread of an actor is, or the thread that it waits for.
 pub(crate) fn at_actor(case: &Case<'_>, actor: usize) -> String {
-    at(&case.culprit(actor, None))
+    let it = &case.actors[actor];
+    let thread = (it.fate == Fate::Alive).then_some(it.waiting_thread);
+    at(&case.culprit(actor, thread))
 }
 
 /// What the others wait in: the name of the function, or nothing.

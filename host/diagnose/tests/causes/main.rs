@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod broken;
+mod ends;
 mod healthy;
+mod idle;
 mod limits;
 mod live;
 mod locks;
