@@ -14,8 +14,6 @@ struct Own {
     #[serde(default)]
     findings: Vec<IgnoredAny>,
     processes: Vec<IgnoredAny>,
-    #[serde(default)]
-    findings: Vec<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -52,7 +50,6 @@ impl Store {
             size_bytes: bytes.len() as u64,
             started_at: own.capture.started_at,
             trigger: own.capture.trigger,
-            findings: own.findings.len() as u64,
         })
     }
 }
