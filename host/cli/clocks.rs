@@ -82,7 +82,18 @@ impl Together {
 
 /// Returns the snapshots around `key` of its node, which comes first, and of `others`.
 async fn around(store: &Store, key: &Key, others: &[String]) -> Result<Timeline, StoreError> {
-    let since = Since::Time(key.id.stamp.before(AROUND));
+    since(store, key, others, key.id.stamp).await
+}
+
+/// Returns the snapshots from `first` on of the node of `key`, which comes first, and of `others`, with how their clocks stand
+/// at the instant of `key`.
+pub(crate) async fn since(
+    store: &Store,
+    key: &Key,
+    others: &[String],
+    first: Timestamp,
+) -> Result<Timeline, StoreError> {
+    let since = Since::Time(first.before(AROUND));
     timeline(store, &key.place, others, since, Some(key.id.stamp)).await
 }
 

@@ -18,6 +18,7 @@ mod governor;
 mod growth;
 mod judging;
 mod ledger;
+mod merged;
 mod names;
 mod outcome;
 mod own_folder;

@@ -1,12 +1,15 @@
 //! A snapshot as a page for a terminal: what matters first, what could not be seen last.
 
 mod call;
+mod compared;
 mod connections;
 mod cost;
 mod doing;
 mod gaps;
 mod gpus;
 mod merged;
+mod moved;
+mod people;
 mod process;
 mod process_facts;
 mod python;
@@ -25,8 +28,11 @@ use model::{Annotation, OutcomeKind, ProcessId, Severity, Snapshot, Target, Trig
 
 use crate::ui::Ui;
 pub(crate) use call::call;
+pub(crate) use compared::page as compared;
 pub(crate) use doing::{code_words, frames};
 pub(crate) use merged::page as merged;
+pub(crate) use moved::page as moved;
+pub(crate) use people::{Looked, ranks};
 pub(crate) use process::process;
 pub(crate) use redactions::{page as redactions_page, redactions};
 pub(crate) use report::report;

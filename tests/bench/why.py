@@ -5,7 +5,7 @@
     python3 tests/bench/why.py --judge target/release/examples/judge
 
 One rank of a job of 1,024 (64 on a node, 8 threads of 40 frames each) is behind the others. The first row judges three
-snapshots of each node, which is too few to say so of a rank that was never seen to get on, the second seven; the third merges 10,000 stacks. Milliseconds are CPU time of
+snapshots of each node, which is too few to say so of a rank that was never seen to get on, the second seven; the third merges 10,000 stacks. `over_time_ms` merges those of all snapshots. Milliseconds are CPU time of
 one core; the memory holds the snapshots too, no two of whose frames are one.
 """
 
@@ -13,7 +13,7 @@ import argparse
 import subprocess
 
 ROWS = [["1024", "8", "40", "3"], ["1024", "8", "40", "7"], ["1250", "8", "40", "1"]]
-COLUMNS = ["ranks", "threads", "frames", "snapshots", "judge_ms", "stacks", "merge_ms", "places", "rss_mib", "straggler"]
+COLUMNS = ["ranks", "threads", "frames", "snapshots", "judge_ms", "stacks", "merge_ms", "over_time_ms", "places", "rss_mib", "straggler"]
 
 
 def main():

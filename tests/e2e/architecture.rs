@@ -51,7 +51,7 @@ const OWNED: [(&str, &[&str]); 29] = [
     ("axum", &["taskscope-view"]),
     ("bytesize", &["taskscope"]),
     ("clap", &["taskscope"]),
-    ("fast-glob", &["taskscope-capture"]),
+    ("fast-glob", &["taskscope-capture", "taskscope-diagnose"]),
     ("flate2", &["taskscope-store", "taskscope-plugin"]),
     ("futures-core", &["taskscope-store"]),
     ("hyper", &["taskscope-view"]),

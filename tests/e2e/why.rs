@@ -157,18 +157,67 @@ fn the_rank_that_the_others_wait_for() {
         merged.contains("exchange (job.py:22)  [ranks 0,2, 2 threads]"),
         "{merged}"
     );
-    let json = sandbox
-        .run(["show", "--merged", "--json", "--at", id])
-        .success()
-        .stdout;
-    let json: Value = serde_json::from_str(&json).unwrap();
-    assert!(
-        json["classes"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|class| class["ranks"] == "0,2")
+    merged_stacks_say_the_same(&sandbox, id);
+}
+
+/// Ranks 0 and 2 are at one place, rank 1 at another: in one snapshot, over time, and set beside each other.
+#[track_caller]
+fn merged_stacks_say_the_same(sandbox: &Sandbox, id: &str) {
+    let json = |arguments: &[&str]| -> Value {
+        let output = sandbox.run(arguments.iter().chain(&["--json"])).success();
+        serde_json::from_str(&output.stdout).unwrap()
+    };
+    let waiting = |document: &Value| -> Value {
+        let mut classes = document["classes"].as_array().unwrap().iter();
+        let found = classes.find(|class| class["ranks"] == "0,2");
+        found.unwrap_or_else(|| panic!("{document:#}")).clone()
+    };
+    assert_eq!(
+        waiting(&json(&["show", "--merged", "--at", id]))["threads"],
+        2
     );
+    let of_main = ["show", "--merged", "--threads", "main", "--ranks", "0-2"];
+    let over_time: Vec<&str> = of_main
+        .into_iter()
+        .chain(["--last", "2", "--at", id])
+        .collect();
+    let merged = json(&over_time);
+    assert_eq!(merged["looked"]["snapshots"], 2, "{merged:#}");
+    let stay = &waiting(&merged)["stay"];
+    assert_eq!(stay["looks"], stay["of"], "{stay}");
+    assert_eq!(stay["now"], 2, "{stay}");
+    rank_1_is_alone(&json(&["diff", "--ranks", "1", "--at", id]));
+    let moves = json(&["diff", "--merged", "--from", id, "--to", id]);
+    let moves = moves["moves"].as_array().unwrap();
+    assert!(
+        !moves.is_empty() && moves.iter().all(|it| it["from"] == it["to"]),
+        "{moves:#?}"
+    );
+    let refused = sandbox.run(["diff", "--ranks", "7", "--at", id]);
+    assert!(
+        refused.stderr.contains("there is no rank 7; there are 0-2"),
+        "{}",
+        refused.stderr
+    );
+}
+
+/// Both sets of ranks stand in the same frames up to where rank 1 calls what the others do not.
+#[track_caller]
+fn rank_1_is_alone(compared: &Value) {
+    assert_eq!(
+        (&compared["ranks"], &compared["against"]),
+        (&"1".into(), &"0,2".into())
+    );
+    let mut waiting: Vec<&Value> = compared["tree"].as_array().unwrap().iter().collect();
+    let mut alone = Vec::new();
+    while let Some(both) = waiting.pop() {
+        if both["other"].is_null() {
+            alone.push(both["frame"].as_str().unwrap());
+        } else {
+            waiting.extend(both["children"].as_array().unwrap());
+        }
+    }
+    assert_eq!(alone, ["load (job.py:25)"], "{compared:#}");
 }
 
 #[test]

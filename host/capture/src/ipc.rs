@@ -53,8 +53,8 @@ pub(crate) use tcp::listening;
 #[derive(Debug, Default)]
 pub(crate) struct IpcReader {
     is_local: OnceLock<bool>,
-    /// What `maps` said, with the `RssShmem` of then: while that stays, it is believed.
-    mappings: Mutex<BTreeMap<ProcessId, (u64, Vec<mappings::Mapping>)>>,
+    /// What `maps` said, with the `RssShmem` and the program of then: while those stay, it is believed.
+    mappings: Mutex<BTreeMap<ProcessId, (survey::MapsKey, Vec<mappings::Mapping>)>>,
     offered: sockets::Offered,
     prober: probe::Prober,
 }

@@ -1,6 +1,11 @@
 //! `taskscope show`
 
-use clap::Args;
+mod merged;
+
+use std::num::NonZeroUsize;
+
+use clap::{ArgGroup, Args};
+use diagnose::RankSet;
 use model::{Process, Snapshot};
 use store::Store;
 
@@ -8,6 +13,7 @@ use crate::args::StoredArgs;
 use crate::clocks;
 use crate::commands::World;
 use crate::config;
+use crate::merged::MergeArgs;
 use crate::outcome::Outcome;
 use crate::page;
 use crate::root::{self, At};
@@ -15,6 +21,7 @@ use crate::ui;
 
 /// Show a stored snapshot: ranks and processes as a tree, what each is doing, and what could not be seen
 #[derive(Args, Debug)]
+#[command(group = ArgGroup::new("stacks").args(["merged"]))]
 pub(crate) struct ShowArgs {
     #[command(flatten)]
     stored: StoredArgs,
@@ -30,6 +37,21 @@ pub(crate) struct ShowArgs {
     /// The Python stacks of all ranks and threads as one tree, with who is where
     #[arg(long, conflicts_with_all = ["pid", "redactions"])]
     merged: bool,
+
+    /// With --merged, over time: the newest N snapshots up to --at
+    #[arg(long, value_name = "N", requires = "stacks", conflicts_with = "since")]
+    last: Option<NonZeroUsize>,
+
+    /// With --merged, over time: the snapshots from this id or UTC time on, up to --at
+    #[arg(long, value_name = "ID|TIME", requires = "stacks")]
+    since: Option<At>,
+
+    /// With --merged, only these ranks, such as 0-2,5
+    #[arg(long, value_name = "RANKS", requires = "stacks")]
+    ranks: Option<RankSet>,
+
+    #[command(flatten)]
+    merge: MergeArgs,
 
     /// What was replaced before anything was kept, and by which rule
     #[arg(long)]
@@ -47,8 +69,8 @@ pub(crate) fn run(args: &ShowArgs, world: &World) -> anyhow::Result<Outcome> {
         .enable_all()
         .build()?;
     if args.merged {
-        let nodes = runtime.block_on(of_one_instant(args, &location))?;
-        return print_merged(&nodes, args.json, world);
+        runtime.block_on(merged::show(args, &location, world.ui))?;
+        return Ok(Outcome::Well);
     }
     let is_overview = args.pid.is_none() && !args.json && !args.redactions;
     let (chosen, snapshot, earlier, clocks) = runtime.block_on(async {
@@ -99,36 +121,6 @@ pub(crate) fn run(args: &ShowArgs, world: &World) -> anyhow::Result<Outcome> {
                 page::process(&snapshot, process, earlier.as_ref(), world.ui)
             }
         }
-    };
-    ui::data(&text)?;
-    Ok(Outcome::Well)
-}
-
-/// The snapshot that was chosen, and that of each other node at the same instant unless one node was asked for.
-async fn of_one_instant(
-    args: &ShowArgs,
-    location: &store::Location,
-) -> anyhow::Result<Vec<Snapshot>> {
-    let store = Store::open(location)?;
-    let source = root::source(&store, location, args.stored.wanted()).await?;
-    let chosen = source.find(&store, args.at).await?;
-    let mut snapshots = vec![store.load(&chosen.key).await?];
-    if args.stored.node.is_none() {
-        let others = &chosen.other_nodes;
-        for key in clocks::others_at(&store, &chosen.key, others).await? {
-            snapshots.push(store.load(&key).await?);
-        }
-    }
-    Ok(snapshots)
-}
-
-fn print_merged(nodes: &[Snapshot], json: bool, world: &World) -> anyhow::Result<Outcome> {
-    let nodes: Vec<&Snapshot> = nodes.iter().collect();
-    let merged = diagnose::Merged::of(&nodes, diagnose::Level::Function);
-    let text = if json {
-        store::encode_json(&merged)? + "\n"
-    } else {
-        page::merged(&merged, world.ui)
     };
     ui::data(&text)?;
     Ok(Outcome::Well)

@@ -197,7 +197,7 @@ impl Account {
         };
         let range = of(first)..=of(last);
         let mut living = self.living.range(range.clone());
-        living.next().is_some() || self.dead.range(range).next().is_some()
+        living.next().is_some() || self.dead.has_any_in(range)
     }
 
     /// Counts orphans that ended before anybody had looked at them.

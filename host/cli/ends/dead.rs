@@ -1,6 +1,7 @@
 //! Who has ended, lest a look that began before their end takes them for new.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
 
 use model::ProcessId;
 
@@ -16,6 +17,11 @@ pub(super) struct Dead {
 impl Dead {
     pub(super) fn contains(&self, process: ProcessId) -> bool {
         self.known.contains(&process)
+    }
+
+    /// Whether one of them is in `range`.
+    pub(super) fn has_any_in(&self, range: RangeInclusive<ProcessId>) -> bool {
+        self.known.range(range).next().is_some()
     }
 
     /// Remembers one that has ended now.

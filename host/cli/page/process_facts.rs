@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use model::{NamespaceSet, Process, Scheduling, SchedulingPolicy, SeccompMode, Snapshot};
+use model::{NamespaceSet, Process, SeccompMode, Snapshot, scheduling_words};
 
 use super::text::safe;
 
@@ -17,7 +17,7 @@ pub(super) fn scheduling(process: &Process) -> Option<String> {
         words.push(format!("last on {processor}"));
     }
     let scheduling = facts.scheduling.as_ref();
-    words.extend(scheduling.and_then(policy));
+    words.extend(scheduling.and_then(scheduling_words));
     for (name, count) in [
         ("major faults", facts.major_faults),
         ("minor faults", facts.minor_faults),
@@ -27,24 +27,6 @@ pub(super) fn scheduling(process: &Process) -> Option<String> {
         }
     }
     (!words.is_empty()).then(|| words.join(", "))
-}
-
-fn policy(scheduling: &Scheduling) -> Option<String> {
-    let policy = match scheduling.policy {
-        SchedulingPolicy::Other if scheduling.nice == 0 => return None,
-        SchedulingPolicy::Other => return Some(format!("nice {}", scheduling.nice)),
-        SchedulingPolicy::Fifo => "real time, first in first out",
-        SchedulingPolicy::RoundRobin => "real time, in turns",
-        SchedulingPolicy::Batch => "batch",
-        SchedulingPolicy::Idle => "only when the CPU is idle",
-        SchedulingPolicy::Deadline => "deadline",
-        SchedulingPolicy::Extension => "scheduled by a BPF program",
-        SchedulingPolicy::Unknown => "an unknown scheduling policy",
-    };
-    Some(match scheduling.realtime_priority {
-        Some(priority) => format!("{policy}, priority {priority}"),
-        None => policy.to_owned(),
-    })
 }
 
 /// Returns users, terminal and restrictions.

@@ -270,3 +270,27 @@ fn what_a_rank_counts_is_shown_with_how_fast_it_grows() {
     let words = "step         step = 1204, 50.2/s over 20.0 s, in train (train.py:88)";
     assert!(page.contains(words), "{page}");
 }
+
+/// A frame as function, file and line.
+pub(crate) type Place<'a> = (&'a str, &'a str, u32);
+
+/// A job whose ranks are at these stacks, innermost first.
+pub(crate) fn job(ranks: &[&[Place<'_>]]) -> Snapshot {
+    let mut job = snapshot();
+    job.annotations.clear();
+    job.gaps.clear();
+    let ranks = (0..).zip(ranks).map(|(rank, frames)| {
+        let pid = 200 + rank;
+        let mut process = a_process(pid, 100, 'S', &["python3", "train.py"], None, "0");
+        let frames: Vec<Value> = frames
+            .iter()
+            .map(|(name, file, line)| frame(name, file, *line))
+            .collect();
+        process["pyspy"] =
+            json!({ "source": "own", "traces": [trace(pid, "MainThread", false, &frames)] });
+        process["distributed_environment"] = json!({ "RANK": rank.to_string() });
+        serde_json::from_value(process).unwrap()
+    });
+    job.processes = ranks.collect();
+    job
+}

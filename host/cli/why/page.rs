@@ -12,6 +12,8 @@ use crate::why::Silent;
 
 /// Frames of the culprit's stack that are shown.
 const FRAMES: usize = 12;
+/// A difference in longer words takes a line for each of the two.
+const SHORT: usize = 78;
 /// Values that are shown as evidence; `--json` has all.
 const EVIDENCE: usize = 12;
 
@@ -183,8 +185,14 @@ pub(crate) fn comparison(
             "\nwhat differs between {suspect} and {other}, which waits"
         );
         for difference in &twin.differences {
-            let (what, one) = (safe(&difference.what), safe(&difference.suspect));
-            _ = writeln!(page, "  {what}: {one}; {other}: {}", safe(&difference.twin));
+            let [what, one, two] =
+                [&difference.what, &difference.suspect, &difference.twin].map(|text| safe(text));
+            let short = format!("  {what}: {one}; {other}: {two}");
+            if short.chars().count() <= SHORT {
+                _ = writeln!(page, "{short}");
+            } else {
+                _ = writeln!(page, "  {what}\n    {suspect}: {one}\n    {other}: {two}");
+            }
         }
     }
     for node in silent {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use model::{Process, Snapshot};
 use serde_json::{Value, json};
-use taskscope_diagnose::{Cause, History, Level, Merged, judge};
+use taskscope_diagnose::{Cause, History, Level, Merged, Selection, judge};
 
 /// Ranks on one node.
 const OF_NODE: usize = 64;
@@ -47,19 +47,29 @@ fn main() -> std::io::Result<()> {
         .filter_map(|snapshots| snapshots.last())
         .collect();
     let before = cpu();
-    let merged = Merged::of(&newest, Level::Line);
+    let selection = Selection {
+        level: Level::Line,
+        ..Selection::default()
+    };
+    let merged = Merged::of(&newest, &selection);
     let merging = cpu().saturating_sub(before);
-    let found = if verdict.cause == Cause::RankBehind {
+    let all: Vec<&Snapshot> = nodes.iter().flatten().collect();
+    let before = cpu();
+    let over_time = Merged::of(&all, &selection);
+    let over = cpu().saturating_sub(before);
+    let is_whole = over_time.classes.len() == merged.classes.len();
+    let found = if verdict.cause == Cause::RankBehind && is_whole {
         "found"
     } else {
         "missed"
     };
     writeln!(
         std::io::stdout(),
-        "| {ranks} | {threads} | {frames} | {count} | {:.0} | {} | {:.0} | {} | {} | {found} |",
+        "| {ranks} | {threads} | {frames} | {count} | {:.0} | {} | {:.0} | {:.0} | {} | {} | {found} |",
         judged.as_secs_f64() * 1e3,
         ranks * threads,
         merging.as_secs_f64() * 1e3,
+        over.as_secs_f64() * 1e3,
         merged.classes.len(),
         peak_mib(),
     )

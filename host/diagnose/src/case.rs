@@ -1,6 +1,7 @@
 //! What there is to judge: the snapshots of all nodes, laid out so that a rule can ask for a process, its parent, its
 //! rank and what became of it, and cite what it found.
 
+mod ears;
 mod ends;
 pub(crate) mod said;
 pub(crate) mod window;

@@ -1,9 +1,12 @@
 //! Who waits for whom, and what shows it. No edge without evidence.
 
+mod events;
 mod shared;
 
 use model::{Endpoint, EndpointKind, PipeEnd};
 
+use events::events;
+pub(crate) use events::watched;
 use shared::{Shared, shared_futex, shared_futexes};
 
 use crate::case::{Case, Fate, thread_index};
@@ -32,6 +35,8 @@ pub(crate) enum EdgeKind {
     Child,
     /// A futex that processes share: a semaphore, a lock, a barrier.
     Shared,
+    /// Any of several descriptors.
+    Events,
 }
 
 pub(crate) struct Graph {
@@ -81,7 +86,11 @@ impl Graph {
             let before = found.len();
             for (actor, _) in case.alive() {
                 let waits = self.edge(actor).is_some_and(|edge| {
-                    !edge.wakers.is_empty() && edge.wakers.iter().all(|waker| found.contains(waker))
+                    let for_others = edge.kind == EdgeKind::Events && edge.outside;
+                    let mut wakers = edge.wakers.iter();
+                    !for_others
+                        && !edge.wakers.is_empty()
+                        && wakers.all(|waker| found.contains(waker))
                 });
                 if waits && !found.contains(&actor) {
                     found.push(actor);
@@ -107,10 +116,17 @@ fn edge(case: &Case<'_>, shared: &Shared<'_>, actor: usize) -> Option<Edge> {
         Wait::Read { target, .. } => of_target(case, actor, target, false)?,
         Wait::Write { target, .. } => of_target(case, actor, target, true)?,
         // One descriptor among several may be enough; of one alone it is as a read.
-        Wait::Poll { fds, .. } => match fds.as_slice() {
+        Wait::Poll { fds, is_timed } => match fds.as_slice() {
+            [] => return None,
             [fd] => of_target(case, actor, &target_of(case, actor, *fd)?, false)?,
-            _ => return None,
+            fds => events(case, actor, fds, *is_timed),
         },
+        Wait::Epoll { fd, is_timed } => {
+            let (fds, shown) = watched(case, actor, *fd)?;
+            let mut edge = events(case, actor, &fds, *is_timed);
+            edge.evidence.insert(0, shown);
+            edge
+        }
         Wait::Connect { target } => connection(case, actor, target)?,
         Wait::FileLock => file_lock(case, actor)?,
         Wait::Child { pid } => child(case, actor, *pid)?,
@@ -139,6 +155,18 @@ pub(crate) fn target_of(case: &Case<'_>, actor: usize, fd: i32) -> Option<String
 fn of_target(case: &Case<'_>, actor: usize, target: &str, writes: bool) -> Option<Edge> {
     let node = case.actors[actor].node;
     let (index, endpoint) = case.nodes[node].endpoint(target)?;
+    // Who listens waits for nobody in particular.
+    if endpoint
+        .tcp
+        .as_ref()
+        .is_some_and(|tcp| tcp.state == "listen")
+        || endpoint
+            .unix
+            .as_ref()
+            .is_some_and(|unix| unix.state == "listen")
+    {
+        return None;
+    }
     match endpoint.kind? {
         EndpointKind::Pipe | EndpointKind::Fifo => Some(pipe(case, node, index, endpoint, writes)),
         EndpointKind::Tcp | EndpointKind::Unix => socket(case, actor, index, endpoint, writes),

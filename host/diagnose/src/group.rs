@@ -2,6 +2,7 @@
 //! by how many they are.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use model::{SharedFrame, Step};
 
@@ -10,6 +11,9 @@ use crate::graph::{EdgeKind, Graph};
 use crate::motion::Motion;
 use crate::python;
 use crate::wait::Wait;
+
+/// A wait of so many steps' time is none that belongs to a step.
+const STEP_TIMES: u32 = 10;
 
 /// The ranks that belong together.
 #[derive(Debug)]
@@ -127,13 +131,40 @@ fn waits_long(case: &Case<'_>, rank: usize, alive: &[usize]) -> bool {
         .map(|seen| seen.step_time)
         .max();
     // How long it waits as a rule is not known of one that has waited nearly as long as it was seen.
+    // But where steps are counted, how long one takes is.
+    let is_known = step_time
+        .is_some_and(|time| !time.is_zero() && seen.main_still >= time.saturating_mul(STEP_TIMES));
     let ran_for = seen.intervals.saturating_sub(seen.main_still_for);
-    if ran_for < PATIENCE && seen.main_still_for < 2 * PATIENCE && !seen.main_ran {
+    if !is_known && ran_for < PATIENCE && seen.main_still_for < 2 * PATIENCE && !seen.main_ran {
         return false;
     }
-    let usual = seen.main_still_before.max(step_time.unwrap_or_default());
-    // One that polls while it waits has no such time. No step takes exactly as long as another.
-    seen.main_ran || seen.main_still > usual + usual / 2
+    // That it did not run is known from one snapshot to another: it may have been half an interval longer at both ends.
+    let before = match seen.main_still_before {
+        Duration::ZERO => Duration::ZERO,
+        before => {
+            before + seen.main_still / u32::try_from(seen.main_still_for.max(1)).unwrap_or(1) / 2
+        }
+    };
+    let usual = before.max(step_time.unwrap_or_default());
+    if seen.main_ran {
+        // One that polls while it waits has no such time; another was woken, by whom it waited for.
+        return seen.main_ran_always && wakes_by_itself(&case.actors[rank].wait);
+    }
+    // No step takes exactly as long as another.
+    seen.main_still > usual + usual / 2
+}
+
+/// Whether a wait ends without anybody else, as far as is known: a time, a call that is repeated, a loop.
+fn wakes_by_itself(wait: &Wait) -> bool {
+    match wait {
+        Wait::Futex { is_timed, .. }
+        | Wait::Poll { is_timed, .. }
+        | Wait::Epoll { is_timed, .. } => *is_timed,
+        Wait::Read { .. } | Wait::Write { .. } | Wait::Connect { .. } | Wait::Accept { .. } => {
+            false
+        }
+        _ => true,
+    }
 }
 
 /// Whether a rank does not get on, nor anything that descends from it.
@@ -145,8 +176,8 @@ fn stands_still(case: &Case<'_>, rank: usize, waits: bool) -> bool {
     let motion = |actor: usize| case.actors[actor].motion();
     let rests = |actor: usize| matches!(motion(actor), Motion::Still | Motion::Idle);
     // What it does is known at the instants of snapshots alone: a loop over several lines may be at one of them by chance.
-    let turns =
-        motion(rank) == Motion::Spins && actor.seen.is_some_and(|seen| seen.same_for > PATIENCE);
+    let turns = motion(rank) == Motion::Spins
+        && actor.seen.is_some_and(|seen| seen.same_for > PATIENCE + 1);
     // A child that uses a processor is at work for its rank: a compiler, a decoder.
     let children = case.descendants(rank).into_iter();
     let mut children = children.filter(|child| case.actors[*child].fate == Fate::Alive);

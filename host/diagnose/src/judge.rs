@@ -2,14 +2,13 @@
 
 use serde::Serialize;
 
-use crate::case::{Case, Fate, History, Terms};
-use crate::motion::{self, Motion, Sign};
-use crate::python::{self, Wants};
+use crate::case::{Case, History, Terms};
+use crate::motion::{Motion, Sign};
+use crate::rests::rests;
 use crate::rules;
 use crate::scene::{Scene, Stall};
 use crate::verdict::{Cause, Evidence, State, Verdict};
-use crate::wait::{self, Wait};
-use crate::words;
+use crate::{waits, words};
 
 /// More findings than this are not told.
 const FINDINGS: usize = 8;
@@ -95,6 +94,10 @@ fn plain(verdict: State, cause: Cause, summary: String, evidence: Vec<Evidence>)
 
 /// The answer where no rule holds.
 fn otherwise(scene: &Scene<'_>) -> Verdict {
+    if let (Stall::Stands | Stall::Short, Some((who, evidence))) = (scene.stall, rests(scene)) {
+        let summary = format!("Nothing is wrong as far as can be seen: {who}.");
+        return plain(State::Healthy, Cause::Progressing, summary, evidence);
+    }
     match scene.stall {
         Stall::Moves(actor) => {
             let (why, evidence) = sign(scene, actor);
@@ -122,14 +125,9 @@ fn otherwise(scene: &Scene<'_>) -> Verdict {
             let (summary, evidence) = end(scene);
             plain(State::Finished, Cause::Finished, summary, evidence)
         }
-        Stall::Stands | Stall::Short if rests(scene).is_some() => {
-            let (who, evidence) = rests(scene).unwrap_or_default();
-            let summary = format!("Nothing is wrong as far as can be seen: {who}.");
-            plain(State::Healthy, Cause::Progressing, summary, evidence)
-        }
         Stall::Stands => {
-            let summary = "Nothing moves, and what it waits for cannot be told.".to_owned();
-            plain(State::Unknown, Cause::Unknown, summary, Vec::new())
+            let (summary, evidence) = unclear(scene);
+            plain(State::Unknown, Cause::Unknown, summary, evidence)
         }
         Stall::Short => {
             let summary = "There are too few snapshots to tell; ask again in a few intervals.";
@@ -199,84 +197,31 @@ fn sign(scene: &Scene<'_>, actor: usize) -> (String, Vec<Evidence>) {
     }
 }
 
-/// Whether everybody rests by design: waits for a time, for work, for a child or a process that does so.
-fn rests(scene: &Scene<'_>) -> Option<(String, Vec<Evidence>)> {
-    if scene.case.nodes.iter().any(|node| node.window.len() < 3) {
-        return None;
-    }
-    let mut resting: Vec<usize> = Vec::new();
-    for (index, actor) in scene.case.alive() {
-        let rests = match actor.wait {
-            Wait::Sleep | Wait::Accept { .. } | Wait::Signal | Wait::Epoll { .. } => true,
-            Wait::Poll { is_timed, .. } => is_timed,
-            Wait::Futex {
-                is_private: true,
-                is_timed,
-                ..
-            } => has_working_thread(scene, index) || (is_timed && waits_for_notice(scene, index)),
-            _ => false,
+/// So many processes are told of where nothing moves and nobody knows why.
+const TOLD: usize = 3;
+
+/// What those wait for whom nothing explains: ranks and the main process first.
+fn unclear(scene: &Scene<'_>) -> (String, Vec<Evidence>) {
+    let case = &scene.case;
+    let mut waiting: Vec<usize> = case.alive().map(|(index, _)| index).collect();
+    waiting.sort_by_key(|actor| {
+        let it = &case.actors[*actor];
+        (!it.is_rank, it.rank, it.process.start_time_ticks, *actor)
+    });
+    waiting.truncate(TOLD);
+    let does = |actor: &usize| {
+        let words = match waits::words(&case.actors[*actor].wait) {
+            none if none.is_empty() => words::call(case.actors[*actor].process),
+            words => words,
         };
-        if rests {
-            resting.push(index);
-        }
-    }
-    if resting.is_empty() || scene.groups.iter().any(|group| group.is_stalled) {
-        return None;
-    }
-    let mut known = resting.clone();
-    for group in &scene.groups {
-        if group.ranks.iter().any(|rank| resting.contains(rank)) {
-            known.extend(&group.meeting);
-        }
-    }
-    known.extend(scene.graph.waiting_for(&scene.case, &resting));
-    let all_known = scene.case.alive().all(|(index, _)| known.contains(&index));
-    if !all_known
-        || scene
-            .case
-            .actors
-            .iter()
-            .any(|actor| actor.fate == Fate::Zombie)
-    {
-        return None;
-    }
-    let first = resting[0];
-    let who = words::who(&scene.case, first);
-    let evidence = scene.standing(first);
-    let how = match scene.case.actors[first].wait {
-        Wait::Sleep | Wait::Poll { .. } => "waits for a time to pass",
-        Wait::Futex { is_timed: true, .. } => "waits for a time, or for a notice, to come",
-        Wait::Futex { .. } => "waits for threads of its own, which wake now and then",
-        Wait::Signal => "waits for a signal",
-        _ => "waits for somebody to ask it for work",
+        let place = words::at_actor(case, *actor);
+        format!("{} {words}{place}", words::who(case, *actor))
     };
-    Some((format!("{who} {how}"), evidence))
-}
-
-/// Whether the main thread of a process waits for a notice for a while, and looked meanwhile whether it has come.
-fn waits_for_notice(scene: &Scene<'_>, index: usize) -> bool {
-    let actor = &scene.case.actors[index];
-    let frames = python::main_trace(actor.process).map(|trace| trace.frames.as_slice());
-    actor.main_ran() && frames.and_then(python::wants) == Some(Wants::Notice)
-}
-
-/// Whether the main thread of a process waits for its own threads, one of which sleeps now and has run meanwhile.
-fn has_working_thread(scene: &Scene<'_>, index: usize) -> bool {
-    let actor = &scene.case.actors[index];
-    let process = actor.process;
-    let frames = python::main_trace(process).map(|trace| trace.frames.as_slice());
-    let wants = frames.and_then(python::wants);
-    let node = scene.case.node_of(index);
-    let first = node.snapshots[node.window[0]].processes.iter();
-    let before = first.clone().find(|it| it.identity == process.identity);
-    let ran = |thread: &model::Thread| {
-        let threads = before.map(|before| before.proc.threads.iter());
-        let earlier = threads.and_then(|mut threads| threads.find(|it| it.tid == thread.tid));
-        earlier.is_some_and(|earlier| motion::thread_ran(earlier, thread))
-    };
-    let mut threads = process.proc.threads.iter();
-    matches!(wants, Some(Wants::Notice | Wants::Thread))
-        && threads.any(|thread| {
-            thread.tid != process.pid && wait::of(thread) == Wait::Sleep && ran(thread)
-        })
+    let told: Vec<String> = waiting.iter().map(does).collect();
+    let evidence = waiting.iter().flat_map(|actor| scene.standing(*actor));
+    let summary = format!(
+        "Nothing moves, and whether that is by design cannot be told: {}.",
+        told.join("; ")
+    );
+    (summary, evidence.collect())
 }

@@ -7,6 +7,7 @@
 mod case;
 mod claim;
 mod ending;
+mod focus;
 mod graph;
 mod group;
 mod judge;
@@ -18,6 +19,7 @@ mod python;
 mod ranges;
 mod ranks;
 mod reading;
+mod rests;
 pub mod rules;
 mod scene;
 mod stillness;
@@ -29,12 +31,16 @@ mod words;
 
 pub use case::History;
 pub use ending::{End, first_end, is_of_rank, is_told_to_end};
+pub use focus::Focus;
 pub use judge::{Judgement, Tried, judge};
 pub use live::{News, Recent, Tuning};
-pub use merged::{Class, Level, Merged, Node as MergedNode};
+pub use merged::{
+    Both, Class, Comparison, Level, Merged, Merging, Move, Moves, Node as MergedNode, Others,
+    Selection, Side, Stay, Threads, Unread,
+};
 pub use pointer::resolve;
 pub use python::{is_standard_library, main_trace, telling_frame};
-pub use ranges::ranges;
+pub use ranges::{RankSet, ranges};
 pub use ranks::{rank_processes, ranks_of};
 pub use reading::{around_the_stand, newest_and_first};
 pub use stillness::Stillness;

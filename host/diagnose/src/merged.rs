@@ -1,20 +1,56 @@
-//! All Python stacks of all ranks as one tree: threads at the same place are one class, with the ranks that are there.
+//! All Python stacks of all ranks as one tree: threads at the same place are one class, with the ranks that are there. Of one
+//! instant or of many; two such trees are compared in `merged/compared.rs`, two instants thread by thread in `merged/moved.rs`.
 
-use std::collections::{BTreeMap, HashMap, btree_map};
+mod compared;
+mod labels;
+mod merging;
+mod moved;
+mod tree;
+mod who;
 
-use model::{Frame, ProcessId, SharedFrame, Snapshot};
+use model::{GapCode, Snapshot, Timestamp};
 use serde::Serialize;
 
-use crate::ranges::ranges;
+use crate::ranges::RankSet;
+
+pub use compared::{Both, Comparison, Side};
+pub use merging::Merging;
+pub use moved::{Move, Moves};
+pub use who::{Others, Stay};
 
 /// How closely places are told apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Level {
+    /// By function.
+    Function,
     /// By function; by line as well in focus files and for the innermost frame of the job's own code.
     #[default]
-    Function,
+    Focus,
     /// By line everywhere.
     Line,
+}
+
+/// Which threads of a process count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Threads {
+    /// All that have a Python stack.
+    #[default]
+    All,
+    /// The main thread.
+    Main,
+}
+
+/// What is merged.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// How closely places are told apart.
+    pub level: Level,
+    /// Only these ranks, with the processes that work for them; everybody where it is absent.
+    pub ranks: Option<RankSet>,
+    /// Which threads.
+    pub threads: Threads,
 }
 
 /// The stacks of one or more snapshots, merged.
@@ -24,6 +60,8 @@ pub struct Merged {
     pub classes: Vec<Class>,
     /// The prefix tree of all classes, outermost frames first.
     pub tree: Vec<Node>,
+    /// Those whose stacks were not read when they were last looked at, by the reason.
+    pub unread: Vec<Unread>,
 }
 
 /// The threads that are at one place.
@@ -31,13 +69,18 @@ pub struct Merged {
 pub struct Class {
     /// Outermost first.
     pub frames: Vec<String>,
+    /// Those of them that have no rank.
+    pub others: Vec<Others>,
     /// How many processes they belong to.
     pub processes: usize,
-    /// The PIDs of those that have no rank.
-    pub pids: Vec<i32>,
+    /// How many ranks.
+    pub rank_count: usize,
     /// The ranks, as `0-2,5`; empty where none has one.
     pub ranks: String,
-    /// How many threads.
+    /// How much of the time, where they were looked at more than once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stay: Option<Stay>,
+    /// How many threads; over time, of all that were ever there.
     pub threads: usize,
 }
 
@@ -48,232 +91,48 @@ pub struct Node {
     pub children: Vec<Node>,
     /// The frame.
     pub frame: String,
-    /// The PIDs of those that have no rank.
-    pub pids: Vec<i32>,
+    /// Whether its file is in focus.
+    pub is_focus: bool,
+    /// Whether it is of an installed package or of Python's own library.
+    pub is_library: bool,
+    /// Those that are here or below and have no rank.
+    pub others: Vec<Others>,
+    /// How many ranks are here or below.
+    pub rank_count: usize,
     /// The ranks that are here or below.
     pub ranks: String,
-    /// How many threads are here or below.
+    /// How much of the time, where they were looked at more than once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stay: Option<Stay>,
+    /// How many threads are here or below; over time, of all that ever were.
     pub threads: usize,
 }
 
-/// A thread: the node's place in the list, its rank, its process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Member {
-    node: usize,
-    process: ProcessId,
-    rank: Option<u64>,
+/// Processes whose stacks were not read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unread {
+    /// Why.
+    pub code: GapCode,
+    /// Those of them that have no rank.
+    pub others: Vec<Others>,
+    /// How many.
+    pub processes: usize,
+    /// How many ranks they belong to.
+    pub rank_count: usize,
+    /// These ranks.
+    pub ranks: String,
 }
 
 impl Merged {
-    /// Merges the stacks of snapshots of different nodes.
-    pub fn of(snapshots: &[&Snapshot], level: Level) -> Self {
-        let mut labels = Labels::default();
-        let mut classes: HashMap<Vec<u32>, Vec<Member>> = HashMap::new();
-        for (node, snapshot) in snapshots.iter().enumerate() {
-            let ranks = crate::ranks::of_processes(snapshot);
-            for process in &snapshot.processes {
-                let rank = ranks.get(&process.identity).copied();
-                for trace in process.pyspy.iter().flat_map(|stacks| &stacks.traces) {
-                    let place = labels.place(&trace.frames, level, &snapshot.focus_files);
-                    let process = process.identity;
-                    classes.entry(place).or_default().push(Member {
-                        node,
-                        process,
-                        rank,
-                    });
-                }
-            }
+    /// Merges the stacks of snapshots: of different nodes at one instant, or of several instants.
+    pub fn of(snapshots: &[&Snapshot], selection: &Selection) -> Self {
+        let mut merging = Merging::new(selection.clone());
+        for snapshot in snapshots {
+            merging.add(snapshot, snapshot.capture.started_at);
         }
-        finish(&labels, &classes)
+        merging.finish()
     }
 }
 
-/// Classes and tree of stacks whose places are known.
-fn finish(labels: &Labels<'_>, classes: &HashMap<Vec<u32>, Vec<Member>>) -> Merged {
-    let tree = tree(labels, classes);
-    let mut list: Vec<Class> = classes
-        .iter()
-        .map(|(place, members)| class(labels, place, members))
-        .collect();
-    list.sort_by(|one, other| {
-        (other.threads, &one.frames, &one.ranks).cmp(&(one.threads, &other.frames, &other.ranks))
-    });
-    Merged {
-        classes: list,
-        tree,
-    }
-}
-
-/// The texts of frames, each once.
-#[derive(Default)]
-struct Labels<'a> {
-    texts: Vec<String>,
-    by_text: HashMap<String, u32>,
-    /// By function, file, and line where that counts: a text is formed once.
-    by_frame: HashMap<(&'a str, &'a str, Option<i32>), u32>,
-    /// Shared frames that were seen, by where they lie, and whether with their line.
-    by_place: HashMap<(usize, bool), u32>,
-}
-
-impl<'a> Labels<'a> {
-    /// The place of a stack, outermost frame first.
-    fn place(&mut self, frames: &'a [SharedFrame], level: Level, focus: &[String]) -> Vec<u32> {
-        let own = frames
-            .iter()
-            .position(|frame| !crate::python::is_standard_library(frame));
-        let mut place = Vec::with_capacity(frames.len());
-        for (index, frame) in frames.iter().enumerate().rev() {
-            let with_line = level == Level::Line || own == Some(index) || is_focus(frame, focus);
-            place.push(self.label(frame, with_line));
-        }
-        place
-    }
-
-    fn label(&mut self, frame: &'a SharedFrame, with_line: bool) -> u32 {
-        // What a capture has read in many stacks is one frame; what was decoded is many.
-        let place = frame.has_clones().then(|| (frame.place(), with_line));
-        if let Some(&known) = place.and_then(|place| self.by_place.get(&place)) {
-            return known;
-        }
-        let line = with_line.then_some(frame.line);
-        let content = (frame.name.as_str(), frame.filename.as_str(), line);
-        let label = match self.by_frame.get(&content) {
-            Some(&known) => known,
-            None => self.new_label(content),
-        };
-        if let Some(place) = place {
-            self.by_place.insert(place, label);
-        }
-        label
-    }
-
-    fn new_label(&mut self, content: (&'a str, &'a str, Option<i32>)) -> u32 {
-        let (name, path, line) = content;
-        let file = path.rsplit('/').next().unwrap_or(path);
-        let text = match line {
-            Some(line) => format!("{name} ({file}:{line})"),
-            None => format!("{name} ({file})"),
-        };
-        let next = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
-        // Files of one name in different folders are one.
-        let label = *self.by_text.entry(text.clone()).or_insert(next);
-        if label == next {
-            self.texts.push(text);
-        }
-        self.by_frame.insert(content, label);
-        label
-    }
-
-    fn text(&self, label: u32) -> String {
-        self.texts.get(label as usize).cloned().unwrap_or_default()
-    }
-}
-
-/// Whether a frame's file is named by the `focus-files` setting, by its end.
-fn is_focus(frame: &Frame, focus: &[String]) -> bool {
-    focus
-        .iter()
-        .any(|pattern| !pattern.contains('*') && frame.filename.ends_with(pattern.as_str()))
-}
-
-fn class(labels: &Labels<'_>, place: &[u32], members: &[Member]) -> Class {
-    let (ranks, pids) = who(members);
-    let mut processes: Vec<(usize, ProcessId)> =
-        members.iter().map(|it| (it.node, it.process)).collect();
-    processes.sort_unstable();
-    processes.dedup();
-    Class {
-        frames: place.iter().map(|label| labels.text(*label)).collect(),
-        processes: processes.len(),
-        pids,
-        ranks,
-        threads: members.len(),
-    }
-}
-
-fn who(members: &[Member]) -> (String, Vec<i32>) {
-    let ranks = ranges(members.iter().filter_map(|member| member.rank));
-    let mut pids: Vec<i32> = members
-        .iter()
-        .filter(|it| it.rank.is_none())
-        .map(|it| it.process.pid)
-        .collect();
-    pids.sort_unstable();
-    pids.dedup();
-    (ranks, pids)
-}
-
-#[derive(Default)]
-struct Branch {
-    children: BTreeMap<u32, Branch>,
-    members: Vec<Member>,
-}
-
-fn tree(labels: &Labels<'_>, classes: &HashMap<Vec<u32>, Vec<Member>>) -> Vec<Node> {
-    let mut root = Branch::default();
-    for (place, members) in classes {
-        let mut branch = &mut root;
-        for label in place {
-            branch = branch.children.entry(*label).or_default();
-            branch.members.extend_from_slice(members);
-        }
-    }
-    // The depth of a stack is bounded by the capture; walked without recursion all the same.
-    nodes(labels, root)
-}
-
-/// A branch that is being turned into a node.
-struct Open {
-    label: Option<u32>,
-    members: Vec<Member>,
-    /// Those below that are still to do.
-    waiting: btree_map::IntoIter<u32, Branch>,
-    /// Those below that are done.
-    done: Vec<Node>,
-}
-
-impl Open {
-    fn of(label: Option<u32>, branch: Branch) -> Self {
-        Self {
-            label,
-            members: branch.members,
-            waiting: branch.children.into_iter(),
-            done: Vec::new(),
-        }
-    }
-}
-
-/// Turns branches into nodes, the deepest first, without a call for each level.
-fn nodes(labels: &Labels<'_>, root: Branch) -> Vec<Node> {
-    let mut path = vec![Open::of(None, root)];
-    while let Some(open) = path.last_mut() {
-        if let Some((label, branch)) = open.waiting.next() {
-            path.push(Open::of(Some(label), branch));
-            continue;
-        }
-        let Some(mut open) = path.pop() else {
-            break;
-        };
-        open.done
-            .sort_by(|one, other| (other.threads, &one.frame).cmp(&(one.threads, &other.frame)));
-        let Some((label, above)) = open.label.zip(path.last_mut()) else {
-            return open.done;
-        };
-        // Where all go on to the same frame, they are the same ones.
-        let (ranks, pids) = match open.done.as_slice() {
-            [only] if only.threads == open.members.len() => (only.ranks.clone(), only.pids.clone()),
-            _ => who(&open.members),
-        };
-        above.done.push(Node {
-            children: open.done,
-            frame: labels.text(label),
-            pids,
-            ranks,
-            threads: open.members.len(),
-        });
-    }
-    Vec::new()
-}
-
-#[cfg(test)]
-mod tests;
+/// One look at a node: when, by a clock that all nodes share.
+type Looked = (Timestamp, model::SnapshotId);

@@ -30,8 +30,16 @@ pub(crate) enum Motion {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) motion: Motion,
+    /// Bytes that it wrote, little as it may be; 0 also where that is not known.
+    pub(crate) written_bytes: u64,
+    /// How often it asked the kernel to write, whatever came of it; 0 also where that is not known.
+    pub(crate) write_calls: u64,
     /// Whether the main thread was given a processor.
     pub(crate) main_ran: bool,
+    /// Whether it was in every interval.
+    pub(crate) main_ran_always: bool,
+    /// The motion over the newest interval alone.
+    pub(crate) lately: Motion,
     /// Whether the main thread is where it was throughout.
     pub(crate) stands: bool,
     /// How many intervals up to now the main thread was seen in the same call of the same functions.
@@ -104,7 +112,11 @@ pub(crate) fn of_all(
         }
         let seen = Seen {
             motion: of(snapshots, &views),
+            written_bytes: counted_more(&views, "wchar"),
+            write_calls: counted_more(&views, "syscw"),
             main_ran,
+            main_ran_always: ran_always(&views),
+            lately: of(snapshots, &views[views.len().saturating_sub(2)..]),
             stands,
             same_for: same_for(&all),
             intervals: track.intervals,
@@ -167,6 +179,15 @@ fn main(views: &[(usize, &Process)]) -> (bool, bool) {
             .all(|thread| thread.call == last.call && thread.state == last.state),
     };
     (ran, stands || !ran)
+}
+
+/// Whether the main thread ran in each interval of the window; yes where that is not known.
+fn ran_always(views: &[(usize, &Process)]) -> bool {
+    let mut pairs = views.windows(2);
+    pairs.all(|pair| {
+        let threads = main_thread(pair[0].1).zip(main_thread(pair[1].1));
+        threads.is_none_or(|(one, other)| thread_ran(one, other))
+    })
 }
 
 fn of(snapshots: &[&Snapshot], views: &[(usize, &Process)]) -> Motion {
@@ -237,8 +258,19 @@ fn grown(before: Option<u64>, after: Option<u64>) -> Option<u64> {
 }
 
 fn bytes(process: &Process) -> Option<u64> {
-    let count = |key: &str| process.proc.io.get(key)?.parse::<u64>().ok();
-    Some(count("rchar")?.saturating_add(count("wchar")?))
+    Some(io(process, "rchar")?.saturating_add(io(process, "wchar")?))
+}
+
+/// A number of `/proc/PID/io`.
+fn io(process: &Process, key: &str) -> Option<u64> {
+    process.proc.io.get(key)?.parse().ok()
+}
+
+/// By how much a number of `/proc/PID/io` has grown; 0 where that is not known.
+fn counted_more(views: &[(usize, &Process)], key: &str) -> u64 {
+    let ends = views.first().zip(views.last());
+    let more = ends.and_then(|((_, first), (_, last))| grown(io(first, key), io(last, key)));
+    more.unwrap_or(0)
 }
 
 /// Whether any thread ran in between, as far as the kernel counts it; yes where that is not known.

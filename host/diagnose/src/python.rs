@@ -29,7 +29,7 @@ pub fn is_standard_library(frame: &Frame) -> bool {
 }
 
 /// Returns whether the frame is of an installed package or of Python's own library: not of the job.
-fn is_library(frame: &Frame) -> bool {
+pub(crate) fn is_library(frame: &Frame) -> bool {
     let file = frame.filename.as_str();
     is_standard_library(frame)
         || file.contains("/site-packages/")
@@ -104,6 +104,25 @@ pub(crate) fn wants(frames: &[SharedFrame]) -> Option<Wants> {
         "wait" | "wait_for" => Wants::Notice,
         "join" | "_wait_for_tstate_lock" | "_shutdown" => Wants::Thread,
         _ => Wants::Lock,
+    })
+}
+
+/// Whether a thread waits for the result of a future. `CPython`: `Lib/concurrent/futures/_base.py`.
+pub(crate) fn is_at_result(frames: &[SharedFrame]) -> bool {
+    let mut library = frames.iter().take_while(|frame| is_standard_library(frame));
+    library.any(|frame| {
+        let name = frame.name.rsplit('.').next().unwrap_or_default();
+        matches!(name, "result" | "exception") && frame.filename.ends_with("/futures/_base.py")
+    })
+}
+
+/// Whether a thread waits for a result of a `multiprocessing.Pool`. `CPython`: `Lib/multiprocessing/pool.py`.
+pub(crate) fn is_at_pool(frames: &[SharedFrame]) -> bool {
+    let mut library = frames.iter().take_while(|frame| is_standard_library(frame));
+    library.any(|frame| {
+        let name = frame.name.rsplit('.').next().unwrap_or_default();
+        matches!(name, "wait" | "get" | "next" | "map" | "apply")
+            && frame.filename.ends_with("/multiprocessing/pool.py")
     })
 }
 

@@ -40,7 +40,7 @@ pub struct Rule {
 }
 
 /// All rules, the most certain and most telling first.
-const ALL: [&Rule; 24] = [
+const ALL: [&Rule; 25] = [
     &memory::KILLED,
     &memory::GONE,
     &stopped::RULE,
@@ -55,6 +55,7 @@ const ALL: [&Rule; 24] = [
     &inherited::RULE,
     &deadlock::THREADS,
     &lost::RULE,
+    &lost::WORKER,
     &knot::RULE,
     &pipes::ORPHANED,
     &pipes::FULL,

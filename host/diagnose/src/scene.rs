@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use crate::case::{Case, Fate};
-use crate::graph::Graph;
+use crate::case::{Actor, Case, Fate};
+use crate::graph::{EdgeKind, Graph};
 use crate::group::{self, Group};
-use crate::motion::Motion;
+use crate::motion::{Motion, thread_ran};
 use crate::verdict::Evidence;
-use crate::wait::Wait;
+use crate::wait::{self, Wait};
 
 pub(crate) struct Scene<'a> {
     pub(crate) case: Case<'a>,
@@ -29,6 +29,13 @@ pub(crate) enum Stall {
     Short,
     /// No process of it is left.
     Ended,
+}
+
+/// The time over which others must have got on to be a reason against a fault.
+#[derive(Clone, Copy, Debug)]
+enum Over {
+    Window,
+    NewestInterval,
 }
 
 impl<'a> Scene<'a> {
@@ -71,24 +78,44 @@ impl<'a> Scene<'a> {
         };
         match concerned.find(of_rank) {
             Some(_) => Ok(()),
-            None => self.must_matter(actors),
+            // What is proved by itself takes one interval: what others did before that is no matter.
+            None => self.matters(actors, Over::NewestInterval),
         }
     }
 
-    /// The process whose work may end a wait: one at work, as far as is known, or asleep for a time, that could end it, directly or through others that
-    /// wait themselves; or one that the waiting process has started.
+    /// The process whose work may end a wait: one at work, as far as is known, or that writes now and then, or asleep for a time,
+    /// that could end it, directly or through others that wait themselves; or one that the waiting process has started.
     pub(crate) fn hope(&self, actor: usize) -> Option<usize> {
+        let waits_for_those = |other: usize, those: &[usize]| {
+            let edge = self.graph.edge(other);
+            edge.is_some_and(|edge| edge.wakers.iter().any(|waker| those.contains(waker)))
+        };
         let mut seen = vec![actor];
         let mut next = 0;
         while next < seen.len() {
             let here = seen[next];
             let edge = self.graph.edge(here);
-            let wakers = edge.into_iter().flat_map(|edge| &edge.wakers).copied();
-            for other in wakers.chain(self.case.descendants(here)) {
+            let wakers: Vec<usize> = edge
+                .into_iter()
+                .flat_map(|edge| edge.wakers.clone())
+                .collect();
+            let feeds = edge.is_some_and(|edge| edge.kind == EdgeKind::PipeRead);
+            for other in wakers.iter().copied().chain(self.case.descendants(here)) {
                 let it = &self.case.actors[other];
-                let sleeps = it.wait == Wait::Sleep && it.motion() == Motion::Still;
-                let works = !matches!(it.motion(), Motion::Still | Motion::Idle);
-                if it.fate == Fate::Alive && (works || sleeps) && other != actor {
+                // One that looks again and again is what holds up who waits for a lock or an answer of it. But output
+                // may come as slowly as it likes, and for whom a mere child looks again is not known.
+                let is_paced = it.motion() == Motion::Idle
+                    && (feeds || (!wakers.contains(&other) && !waits_for_those(other, &seen)));
+                let waits_for_a_time = matches!(
+                    it.wait,
+                    Wait::Sleep
+                        | Wait::Poll { is_timed: true, .. }
+                        | Wait::Epoll { is_timed: true, .. }
+                );
+                let sleeps = waits_for_a_time && it.motion() == Motion::Still;
+                let writes = it.seen.is_some_and(|seen| seen.written_bytes > 0);
+                let works = !matches!(it.motion(), Motion::Still | Motion::Idle) || writes;
+                if it.fate == Fate::Alive && (works || sleeps || is_paced) && other != actor {
                     return Some(other);
                 }
                 if !seen.contains(&other) {
@@ -100,9 +127,101 @@ impl<'a> Scene<'a> {
         None
     }
 
+    /// Whether the thread whose wait counts for a process was given no processor during the window.
+    pub(crate) fn waits_all_the_time(&self, index: usize) -> bool {
+        let actor = &self.case.actors[index];
+        if actor.main_ran() || actor.waiting_thread == actor.process.pid {
+            return !actor.main_ran();
+        }
+        let node = self.case.node_of(index);
+        let view = |position: usize| {
+            let mut processes = node.snapshots[position].processes.iter();
+            let process = processes.find(|it| it.identity == actor.process.identity)?;
+            let thread = crate::case::thread_index(process, actor.waiting_thread)?;
+            Some(&process.proc.threads[thread])
+        };
+        let ends = view(node.window[0]).zip(view(node.newest_index()));
+        ends.is_some_and(|(first, last)| !thread_ran(first, last))
+    }
+
+    /// Whether no other thread of a process could do what is waited for: each waits for the others of the process alone.
+    pub(crate) fn is_alone(&self, index: usize) -> bool {
+        let actor = &self.case.actors[index];
+        let mut threads = actor.process.proc.threads.iter();
+        threads.all(|thread| {
+            let waits_within = matches!(
+                wait::of(thread),
+                Wait::Futex {
+                    is_private: true,
+                    is_timed: false,
+                    ..
+                }
+            );
+            thread.tid == actor.waiting_thread || waits_within
+        })
+    }
+
+    /// Whether a process is there for what comes from elsewhere: one of its threads accepts connections, or watches descriptors
+    /// while the process has a socket that listens; or it watches what nobody of the task causes, such as changes of files.
+    pub(crate) fn serves(&self, actor: usize) -> bool {
+        let it = &self.case.actors[actor];
+        let waits = || it.process.proc.threads.iter().map(wait::of);
+        let is_accepting = waits().any(|wait| matches!(wait, Wait::Accept { .. }));
+        let is_watching =
+            waits().any(|wait| matches!(wait, Wait::Epoll { .. } | Wait::Poll { .. }));
+        let edge = self.graph.edge(actor);
+        let is_open = match &it.wait {
+            Wait::Read { target, .. } => target.starts_with("anon_inode:"),
+            Wait::Epoll { .. } => edge.is_none_or(|edge| edge.outside),
+            Wait::Poll { fds, .. } if fds.len() > 1 => edge.is_none_or(|edge| edge.outside),
+            _ => false,
+        };
+        it.fate == Fate::Alive
+            && (is_accepting || is_open || (is_watching && self.case.listens(actor)))
+    }
+
+    /// Whether a process waits for work from one that has none for it: that one is there for others to come, and would see it
+    /// at once if this one said something. Directly, or through those that it waits for.
+    pub(crate) fn is_idle(&self, actor: usize) -> bool {
+        let mut seen = vec![actor];
+        let mut next = 0;
+        while next < seen.len() {
+            let here = seen[next];
+            next += 1;
+            let Some(edge) = self.graph.edge(here) else {
+                continue;
+            };
+            let attends = |waker: &usize| match edge.kind {
+                EdgeKind::PipeRead => true,
+                EdgeKind::SocketRead => {
+                    self.case.attends(*waker, here) || self.case.is_given_work(*waker, here)
+                }
+                _ => false,
+            };
+            let mut wakers = edge.wakers.iter().filter(|waker| **waker != here);
+            if wakers.any(|waker| self.serves(*waker) && attends(waker)) {
+                return true;
+            }
+            for waker in &edge.wakers {
+                if !seen.contains(waker) {
+                    seen.push(*waker);
+                }
+            }
+        }
+        false
+    }
+
     /// The same for a fault of these processes that is proved by itself: where others get on, the main process of the task
     /// must wait for them.
     pub(crate) fn must_matter(&self, actors: &[usize]) -> Result<(), String> {
+        self.matters(actors, Over::Window)
+    }
+
+    fn matters(&self, actors: &[usize], over: Over) -> Result<(), String> {
+        let motion = |it: &Actor<'_>| match over {
+            Over::Window => it.motion(),
+            Over::NewestInterval => it.seen.map_or(Motion::Unknown, |seen| seen.lately),
+        };
         let waiting = self.graph.waiting_for(&self.case, actors);
         let is_concerned = |actor: usize| actors.contains(&actor) || waiting.contains(&actor);
         let is_root = |actor: usize| {
@@ -115,7 +234,7 @@ impl<'a> Scene<'a> {
             alive.any(|(actor, it)| is_concerned(actor) && is_root(actor) && it.is_still_for(1));
         let mut others = self.case.alive().filter(|(actor, _)| !is_concerned(*actor));
         let moving =
-            others.find(|(_, it)| matches!(it.motion(), Motion::Advances(_) | Motion::Spins));
+            others.find(|(_, it)| matches!(motion(it), Motion::Advances(_) | Motion::Spins));
         match moving {
             Some((actor, _)) if !root_waits => Err(self.why_not(Stall::Moves(actor))),
             _ => Ok(()),

@@ -1,8 +1,10 @@
 //! A suspect rank beside its closest healthy twin: only what differs. What is alike explains nothing.
 
+mod counters;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Endpoint, Frame, Process, ProcessId, SharedFrame, Snapshot};
+use model::{Frame, Process, ProcessId, SharedFrame, Snapshot, scheduling_words};
 use serde::Serialize;
 
 use crate::case::{Case, Fate, History, Terms, main_thread, trace_of};
@@ -11,11 +13,6 @@ use crate::verdict::{Evidence, Verdict, Victim};
 
 /// Differences that are told.
 const MOST: usize = 24;
-/// Counters differ where one is so many times the other, …
-const TIMES: u64 = 2;
-/// … and by so many bytes, or faults.
-const BYTES: u64 = 1 << 20;
-const FAULTS: u64 = 1000;
 /// What differs from rank to rank by design.
 const OWN: [&str; 9] = [
     "RANK",
@@ -65,9 +62,6 @@ struct Side<'a> {
 
 /// Asks something of one of the two.
 type Ask<'f, 's> = &'f dyn Fn(&Side<'s>) -> Option<String>;
-/// Returns a count of a process.
-type Count<'f> = &'f dyn Fn(&Process) -> Option<u64>;
-
 /// Returns how the rank that a verdict blames differs from its closest healthy twin; nothing where it blames no living rank,
 /// or there is no other.
 pub fn twin(histories: &[History<'_>], verdict: &Verdict) -> Option<Twin> {
@@ -90,7 +84,8 @@ pub fn twin(histories: &[History<'_>], verdict: &Verdict) -> Option<Twin> {
     let mut differences = Vec::new();
     stack(&mut differences, &one, &other);
     facts(&mut differences, &case, &one, &other);
-    counters(&mut differences, &case, &one, &other);
+    counters::grown(&mut differences, &case, &one, &other);
+    counters::held(&mut differences, &case, &one, &other);
     environment(&mut differences, &case, &one, &other);
     differences.truncate(MOST);
     Some(Twin {
@@ -148,17 +143,7 @@ fn stack(found: &mut Vec<Difference>, one: &Side<'_>, other: &Side<'_>) {
     if one.frames.is_empty() || (common == one.frames.len() && common == other.frames.len()) {
         return;
     }
-    let below = |side: &Side<'_>| {
-        let suffix = &side.frames[..side.frames.len() - common];
-        let words: Vec<String> = match (suffix, telling_frame(suffix)) {
-            ([innermost, ..], Some(telling)) if !same_frame(innermost, telling) => {
-                vec![label(innermost), label(telling)]
-            }
-            ([innermost, ..], _) => vec![label(innermost)],
-            ([], _) => vec!["nothing more".to_owned()],
-        };
-        words.join(" < ")
-    };
+    let below = |side: &Side<'_>| beyond(&side.frames[..side.frames.len() - common]);
     let under = one.frames.get(one.frames.len().wrapping_sub(common));
     let what = under.filter(|_| common > 0).map_or_else(
         || "stack".to_owned(),
@@ -170,6 +155,31 @@ fn stack(found: &mut Vec<Difference>, one: &Side<'_>, other: &Side<'_>) {
         twin: below(other),
         evidence: Vec::new(),
     });
+}
+
+/// The frames that the other has not: the innermost, the one to show a person, and the one where they part.
+fn beyond(frames: &[SharedFrame]) -> String {
+    let telling = telling_frame(frames);
+    let telling = frames
+        .iter()
+        .position(|frame| telling.is_some_and(|telling| same_frame(frame, telling)));
+    let Some(last) = frames.len().checked_sub(1) else {
+        return "nothing more".to_owned();
+    };
+    let shown: BTreeSet<usize> = [Some(0), telling, Some(last)]
+        .into_iter()
+        .flatten()
+        .collect();
+    let mut words = String::new();
+    let mut next = 0;
+    for index in shown {
+        if index > 0 {
+            words += if index == next { " < " } else { " < … < " };
+        }
+        words += &label(&frames[index]);
+        next = index + 1;
+    }
+    words
 }
 
 fn label(frame: &Frame) -> String {
@@ -204,9 +214,9 @@ fn facts(found: &mut Vec<Difference>, case: &Case<'_>, one: &Side<'_>, other: &S
     };
     let state = |side: &Side<'_>| Some(side.process.state.to_string());
     let cpus = |side: &Side<'_>| side.process.proc.allowed_cpus.clone();
-    let nice = |side: &Side<'_>| {
+    let scheduling = |side: &Side<'_>| {
         let scheduling = side.process.proc.scheduling.as_ref()?;
-        serde_json::to_string(scheduling).ok()
+        Some(scheduling_words(scheduling).unwrap_or_else(|| "as usual".to_owned()))
     };
     let cgroup = |side: &Side<'_>| Some(side.process.cgroup.join(" "));
     let program = |side: &Side<'_>| side.process.exe.clone();
@@ -215,7 +225,7 @@ fn facts(found: &mut Vec<Difference>, case: &Case<'_>, one: &Side<'_>, other: &S
         ("wait", &call, "wchan"),
         ("state", &state, "state"),
         ("allowed CPUs", &cpus, "proc/allowed_cpus"),
-        ("scheduling", &nice, "proc/scheduling"),
+        ("scheduling", &scheduling, "proc/scheduling"),
         ("cgroup", &cgroup, "cgroup"),
         ("program", &program, "exe"),
         ("threads", &threads, ""),
@@ -228,86 +238,6 @@ fn facts(found: &mut Vec<Difference>, case: &Case<'_>, one: &Side<'_>, other: &S
             tell(found, case, (one, other), what, (suspect, twin), paths);
         }
     }
-}
-
-/// What grew over the window, and what waits in sockets.
-fn counters(found: &mut Vec<Difference>, case: &Case<'_>, one: &Side<'_>, other: &Side<'_>) {
-    let grown = |side: &Side<'_>, count: &dyn Fn(&Process) -> Option<u64>| {
-        count(side.process)?.checked_sub(count(side.before?)?)
-    };
-    let of_io = |process: &Process, key: &str| process.proc.io.get(key)?.parse::<u64>().ok();
-    let read = |process: &Process| of_io(process, "rchar");
-    let written = |process: &Process| of_io(process, "wchar");
-    let minor = |process: &Process| process.proc.minor_faults;
-    let major = |process: &Process| process.proc.major_faults;
-    let ticks = |process: &Process| Some(process.proc.utime_ticks? + process.proc.stime_ticks?);
-    let hz = one.snapshot.machine.clock_ticks_per_second.max(1);
-    let asked: [(&str, Count<'_>, u64, &str); 5] = [
-        ("bytes read meanwhile", &read, BYTES, "proc/io/rchar"),
-        ("bytes written meanwhile", &written, BYTES, "proc/io/wchar"),
-        ("faults meanwhile", &minor, FAULTS, "proc/minor_faults"),
-        (
-            "faults that waited for a disk meanwhile",
-            &major,
-            10,
-            "proc/major_faults",
-        ),
-        ("CPU ticks meanwhile", &ticks, hz, "proc/utime_ticks"),
-    ];
-    for (what, count, least, path) in asked {
-        if let (Some(suspect), Some(twin)) = (grown(one, count), grown(other, count))
-            && differ(suspect, twin, least)
-        {
-            let paths = Some((path.to_owned(), path.to_owned()));
-            let said = (suspect.to_string(), twin.to_string());
-            tell(found, case, (one, other), what, said, paths);
-        }
-    }
-    let memory = |side: &Side<'_>| side.process.memory.as_ref().map(|it| it.rss_bytes);
-    if let (Some(suspect), Some(twin)) = (memory(one), memory(other))
-        && differ(suspect, twin, 64 * BYTES)
-    {
-        let path = "memory/rss_bytes".to_owned();
-        let said = (suspect.to_string(), twin.to_string());
-        tell(
-            found,
-            case,
-            (one, other),
-            "resident bytes",
-            said,
-            Some((path.clone(), path)),
-        );
-    }
-    let (suspect, twin) = (queued(one), queued(other));
-    if differ(suspect, twin, 4096) {
-        let said = (suspect.to_string(), twin.to_string());
-        tell(
-            found,
-            case,
-            (one, other),
-            "bytes that wait in its sockets",
-            said,
-            None,
-        );
-    }
-}
-
-fn differ(one: u64, other: u64, least: u64) -> bool {
-    one.abs_diff(other) >= least && one.max(other) >= one.min(other).saturating_mul(TIMES)
-}
-
-/// Bytes that wait to be sent or read in the sockets of a process.
-fn queued(side: &Side<'_>) -> u64 {
-    let endpoints = side.snapshot.ipc.endpoints.iter();
-    let is_own = |endpoint: &&Endpoint| {
-        let mut owners = endpoint.owners.iter();
-        owners.any(|owner| owner.identity == side.process.identity)
-    };
-    let queues = endpoints.filter(is_own).filter_map(|endpoint| {
-        let tcp = endpoint.tcp.as_ref().filter(|tcp| tcp.state != "listen")?;
-        Some(u64::from(tcp.send_queue) + u64::from(tcp.receive_queue))
-    });
-    queues.sum()
 }
 
 fn environment(found: &mut Vec<Difference>, case: &Case<'_>, one: &Side<'_>, other: &Side<'_>) {

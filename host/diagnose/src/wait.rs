@@ -1,6 +1,6 @@
 //! What a thread waits for, from its system call, where the kernel has it, and its Python stack.
 
-use model::{CallTimeout, Process, SystemCall, Thread};
+use model::{CallTimeout, Process, SystemCall, Thread, Trace};
 
 use crate::case::main_thread;
 use crate::python::{self, Wants};
@@ -35,7 +35,7 @@ pub(crate) enum Wait {
     /// For any of several descriptors.
     Poll { fds: Vec<i32>, is_timed: bool },
     /// For events of descriptors that it registered.
-    Epoll { is_timed: bool },
+    Epoll { fd: i32, is_timed: bool },
     /// For a connection that it asked for.
     Connect { target: String },
     /// For somebody who connects.
@@ -50,8 +50,8 @@ pub(crate) enum Wait {
     Signal,
 }
 
-/// Returns what the main thread of a process waits for, and the thread that does: where the main thread waits for the only
-/// other thread of Python to end, it is that one's wait that counts.
+/// Returns what the main thread of a process waits for, and the thread that does: where the main thread waits for another thread
+/// of Python to end or to give a result, it is that one's wait that counts.
 pub(crate) fn of_main(process: &Process) -> (Wait, i32) {
     match process.state {
         'T' | 't' => return (Wait::Stopped, process.pid),
@@ -65,22 +65,39 @@ pub(crate) fn of_main(process: &Process) -> (Wait, i32) {
     }
 }
 
-/// The only other thread of Python, where the main thread waits for a thread to end.
+/// The thread of Python whose end or result the main thread waits for: the only other one, or the only one that does not wait for
+/// work itself; of several that all read, the first.
 fn joined(process: &Process) -> Option<&Thread> {
     let traces = &process.pyspy.as_ref()?.traces;
     let main = python::main_trace(process)?;
-    if python::wants(&main.frames) != Some(Wants::Thread) {
+    let wants_its_end = python::wants(&main.frames) == Some(Wants::Thread);
+    if !wants_its_end && !python::is_at_result(&main.frames) {
         return None;
     }
     let others = traces
         .iter()
         .filter(|trace| trace.os_thread_id != main.os_thread_id);
-    let tids: Vec<u64> = others.filter_map(|trace| trace.os_thread_id).collect();
-    let [tid] = tids.as_slice() else {
-        return None;
+    let thread = |trace: &Trace| {
+        let tid = i32::try_from(trace.os_thread_id?).ok()?;
+        process.proc.threads.iter().find(|thread| thread.tid == tid)
     };
-    let mut threads = process.proc.threads.iter();
-    threads.find(|thread| u64::try_from(thread.tid) == Ok(*tid))
+    let threads = others.filter_map(|trace| Some((trace, thread(trace)?)));
+    let threads: Vec<(&Trace, &Thread)> = threads.collect();
+    if let ([(_, only)], true) = (threads.as_slice(), wants_its_end) {
+        return Some(only);
+    }
+    let is_idle = |trace: &Trace, thread: &Thread| {
+        matches!(of(thread), Wait::Futex { .. })
+            && python::wants(&trace.frames) == Some(Wants::Notice)
+    };
+    let busy = threads
+        .into_iter()
+        .filter(|(trace, thread)| !is_idle(trace, thread));
+    let busy: Vec<&Thread> = busy.map(|(_, thread)| thread).collect();
+    let all_read = busy
+        .iter()
+        .all(|thread| matches!(of(thread), Wait::Read { .. }));
+    (busy.len() == 1 || all_read).then(|| busy.first().copied())?
 }
 
 /// Returns what a thread waits for.
@@ -207,7 +224,7 @@ fn of_call(call: &SystemCall, thread: &Thread) -> Wait {
                 }
             }
         }
-        "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => Wait::Epoll { is_timed },
+        "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => Wait::Epoll { fd, is_timed },
         "connect" => Wait::Connect { target: target() },
         "accept" | "accept4" => Wait::Accept { target: target() },
         "open" | "openat" | "openat2" => {

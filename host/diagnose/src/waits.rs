@@ -91,10 +91,12 @@ fn way(kind: EdgeKind) -> &'static str {
         EdgeKind::FileLock => "waits for a file lock",
         EdgeKind::Child => "waits for a child",
         EdgeKind::Shared => "waits for a lock that processes share",
+        EdgeKind::Events => "waits for any of several descriptors",
     }
 }
 
-fn words(wait: &Wait) -> String {
+/// What a wait is, in words; empty where that is not known.
+pub(crate) fn words(wait: &Wait) -> String {
     match wait {
         Wait::Unknown => String::new(),
         Wait::Running => "runs, or could".to_owned(),

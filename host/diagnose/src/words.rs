@@ -18,22 +18,21 @@ pub(crate) fn who(case: &Case<'_>, actor: usize) -> String {
     match it.rank {
         Some(rank) if it.is_rank => format!("rank {rank}{node}"),
         Some(rank) => format!("process {} of rank {rank}{node}", it.process.pid),
-        None => format!("process {}{}{node}", it.process.pid, program(it.process)),
+        None => match program(it.process) {
+            program if program.is_empty() => format!("process {}{node}", it.process.pid),
+            program => format!("process {} ({program}){node}", it.process.pid),
+        },
     }
 }
 
-/// The script or program of a process, in brackets.
-fn program(process: &Process) -> String {
-    let name = |text: &str| safe(text.rsplit('/').next().unwrap_or(text));
-    let script = process
-        .cmdline
-        .iter()
-        .skip(1)
-        .find(|argument| argument.to_ascii_lowercase().ends_with(".py"));
-    match script.or(process.cmdline.first()) {
-        Some(text) if !text.is_empty() => format!(" ({})", name(text)),
-        _ => String::new(),
-    }
+/// The script or program of a process; empty where it has no command line.
+pub(crate) fn program(process: &Process) -> String {
+    let mut arguments = process.cmdline.iter().skip(1);
+    let script = arguments.find(|argument| argument.to_ascii_lowercase().ends_with(".py"));
+    let text = script.or(process.cmdline.first());
+    text.map_or_else(String::new, |text| {
+        safe(text.rsplit('/').next().unwrap_or(text))
+    })
 }
 
 /// `ranks 0-2,5`, else `3 processes`; nothing for nobody.
@@ -68,9 +67,11 @@ pub(crate) fn at(culprit: &Culprit) -> String {
     })
 }
 
-/// Where the main thread of an actor is.
+/// Where the main thread of an actor is, or the thread that it waits for.
 pub(crate) fn at_actor(case: &Case<'_>, actor: usize) -> String {
-    at(&case.culprit(actor, None))
+    let it = &case.actors[actor];
+    let thread = (it.fate == Fate::Alive).then_some(it.waiting_thread);
+    at(&case.culprit(actor, thread))
 }
 
 /// What the others wait in: the name of the function, or nothing.

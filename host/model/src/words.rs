@@ -1,6 +1,6 @@
 //! Facts as people write them: the same words on a terminal and on a page.
 
-use crate::GapCode;
+use crate::{GapCode, Scheduling, SchedulingPolicy};
 
 /// Returns a number of bytes with three significant digits and a binary unit.
 pub fn size_words(count: u64) -> String {
@@ -56,4 +56,23 @@ pub fn code_words(code: GapCode) -> &'static str {
         GapCode::Skipped => "skipped",
         GapCode::Failed => "failed",
     }
+}
+
+/// Returns what is out of the ordinary in how something is scheduled.
+pub fn scheduling_words(scheduling: &Scheduling) -> Option<String> {
+    let policy = match scheduling.policy {
+        SchedulingPolicy::Other if scheduling.nice == 0 => return None,
+        SchedulingPolicy::Other => return Some(format!("nice {}", scheduling.nice)),
+        SchedulingPolicy::Fifo => "real time, first in first out",
+        SchedulingPolicy::RoundRobin => "real time, in turns",
+        SchedulingPolicy::Batch => "batch",
+        SchedulingPolicy::Idle => "only when the CPU is idle",
+        SchedulingPolicy::Deadline => "deadline",
+        SchedulingPolicy::Extension => "scheduled by a BPF program",
+        SchedulingPolicy::Unknown => "an unknown scheduling policy",
+    };
+    Some(match scheduling.realtime_priority {
+        Some(priority) => format!("{policy}, priority {priority}"),
+        None => policy.to_owned(),
+    })
 }

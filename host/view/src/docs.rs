@@ -10,9 +10,10 @@ use crate::answer::Answer;
 use crate::pages::{Depth, layout};
 
 /// The pages in the order of the list: name and text.
-const PAGES: [(&str, &str); 12] = [
+const PAGES: [(&str, &str); 13] = [
     ("entrypoint", include_str!("../../../docs/entrypoint.md")),
     ("causes", include_str!("../../../docs/causes.md")),
+    ("merged", include_str!("../../../docs/merged.md")),
     ("view", include_str!("../../../docs/view.md")),
     ("monitor", include_str!("../../../docs/monitor.md")),
     ("ends", include_str!("../../../docs/ends.md")),

@@ -114,9 +114,11 @@ impl Survey {
     ) {
         let mut jobs = Vec::new();
         let mut places = Vec::new();
+        let relatives = relatives_of_users(lists.iter().map(|(process, _)| *process));
         for (place, (process, list)) in lists.iter_mut().enumerate() {
             let id = process.identity;
-            let maps = wants_maps(machine, process, self);
+            let may_map = relatives.contains(&process.pid) || relatives.contains(&process.ppid);
+            let maps = wants_maps(machine, process, may_map, self);
             let words = waits.range((id, 0)..=(id, u64::MAX));
             let words: Vec<u64> = words.map(|((_, address), _)| *address).collect();
             let arguments = arguments::wanted(process);
@@ -319,13 +321,23 @@ fn files(
     files
 }
 
-/// `maps` is read again only when the process has touched more or less of shared memory than it had.
-fn wants_maps(machine: &Machine, process: &Process, survey: &mut Survey) -> bool {
-    let Some(resident) = shared_bytes(process) else {
+/// The processes that use shared memory, and their parents. Who is one of them, or a child of one, may have inherited a mapping at
+/// a fork: it counts as resident only once it is touched.
+fn relatives_of_users<'a>(processes: impl Iterator<Item = &'a Process>) -> BTreeSet<i32> {
+    let users = processes.filter(|process| shared_bytes(process).is_some_and(|bytes| bytes > 0));
+    users
+        .flat_map(|process| [process.pid, process.ppid])
+        .collect()
+}
+
+/// `maps` is read again only when the process has touched more or less of shared memory than it had, or is another program. Of one
+/// that has touched none it is read where it may have inherited a mapping.
+fn wants_maps(machine: &Machine, process: &Process, may_map: bool, survey: &mut Survey) -> bool {
+    let Some(key) = maps_key(process).filter(|(bytes, _)| *bytes > 0 || may_map) else {
         return false;
     };
     match lock(&machine.ipc.mappings).get(&process.identity) {
-        Some((known, mappings)) if *known == resident => {
+        Some((known, mappings)) if *known == key => {
             survey.mappings.insert(process.identity, mappings.clone());
             false
         }
@@ -334,15 +346,20 @@ fn wants_maps(machine: &Machine, process: &Process, survey: &mut Survey) -> bool
 }
 
 fn shared_bytes(process: &Process) -> Option<u64> {
-    let memory = process.memory.as_ref()?;
-    memory.rss_shmem_bytes.filter(|&bytes| bytes > 0)
+    process.memory.as_ref()?.rss_shmem_bytes
+}
+
+/// `RssShmem` of a process, and how many programs it has been.
+pub(super) type MapsKey = (u64, Option<u32>);
+
+fn maps_key(process: &Process) -> Option<MapsKey> {
+    Some((shared_bytes(process)?, process.exec_generation))
 }
 
 fn remember(machine: &Machine, processes: &[Process], survey: &Survey) {
     let known = processes.iter().filter_map(|process| {
         let mappings = survey.mappings.get(&process.identity)?;
-        let resident = shared_bytes(process)?;
-        Some((process.identity, (resident, mappings.clone())))
+        Some((process.identity, (maps_key(process)?, mappings.clone())))
     });
     *lock(&machine.ipc.mappings) = known.collect();
 }

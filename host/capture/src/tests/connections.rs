@@ -425,6 +425,28 @@ if os.fork() == 0:
     assert_eq!((lock.start, lock.end), (0, None));
 }
 
+/// What a fork hands down counts as resident only once it is touched.
+#[test]
+fn shared_memory_is_listed_with_a_child_that_has_not_touched_it() {
+    let job = Job::start(
+        "import mmap
+at = os.memfd_create('board')
+os.ftruncate(at, 8192)
+board = mmap.mmap(at, 8192)
+board[0] = 1
+if os.fork() == 0:
+    time.sleep(600)",
+    );
+    job.until(|snapshot| {
+        let mut files = snapshot.ipc.shared_memory.iter();
+        let board = files.find(|file| file.name.starts_with("/memfd:board"))?;
+        let maps = |pid| board.mapped.iter().any(|it| it.identity.pid == pid);
+        let mut processes = snapshot.processes.iter();
+        let child = processes.find(|it| it.ppid == job.pid())?;
+        (maps(job.pid()) && maps(child.pid)).then_some(())
+    });
+}
+
 pub(super) fn futex_of(snapshot: &Snapshot, tid: i32) -> Option<Futex> {
     let mut futexes = snapshot.ipc.futexes.iter();
     futexes.find(|futex| futex.waiters.contains(&tid)).cloned()

@@ -61,12 +61,19 @@ pub(super) fn shared_futex(
                 .extend(case.cite_newest(it.node, &format!("/ipc/shared_memory/{index}/mapped")));
         }
     }
+    // Who else maps it is not known where the maps of a process could not be read.
+    let mut gaps = newest.gaps.iter();
+    let outside = gaps.any(|gap| {
+        gap.what
+            .split(',')
+            .any(|what| matches!(what, "ipc" | "ipc/maps"))
+    });
     evidence.truncate(2);
     wakers.sort_unstable();
     wakers.dedup();
     Some(Edge {
         kind: EdgeKind::Shared,
-        outside: false,
+        outside,
         wakers,
         evidence,
     })

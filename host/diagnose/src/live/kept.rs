@@ -161,7 +161,7 @@ fn facts(facts: &ProcFacts) -> ProcFacts {
         exit_code: facts.exit_code,
         exit_signal: facts.exit_signal,
         io: bytes
-            .filter(|(name, _)| ["rchar", "wchar"].contains(&name.as_str()))
+            .filter(|(name, _)| ["rchar", "syscw", "wchar"].contains(&name.as_str()))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect(),
         major_faults: facts.major_faults,

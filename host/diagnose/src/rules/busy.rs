@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Rule;
+use crate::case::PATIENCE;
 use crate::graph::EdgeKind;
 use crate::motion::{Motion, Seen};
 use crate::scene::{Scene, Stall};
@@ -13,7 +14,7 @@ use crate::words;
 pub(super) const SHARED: Rule = Rule {
     name: "busy-loop",
     needs: "processes that wait for memory they share with one that uses a processor",
-    proves: "those that share a lock or barrier have waited for three intervals for the only ones that do not wait for it, which turn at one line",
+    proves: "those that share a lock or barrier have waited for three intervals for the only ones that do not wait for it, which have turned at one line for five",
     refuted_by: "one of them gets on",
     holds: busy,
 };
@@ -32,7 +33,9 @@ fn busy(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         return Err(reason.unwrap_or_else(|| "no process uses a processor at one line".to_owned()));
     }
     let case = &scene.case;
-    let spinning = case.those(|actor| case.actors[actor].motion() == Motion::Spins);
+    // A loop over several lines may be at one of them by chance a few times.
+    let turns_on = |seen: Seen| seen.motion == Motion::Spins && seen.same_for > PATIENCE + 1;
+    let spinning = case.those(|actor| case.actors[actor].seen.is_some_and(turns_on));
     let victims = case.those(|actor| waits_for_one_of(scene, actor, &spinning));
     let Some(first) = victims.first() else {
         return Err(
@@ -74,7 +77,7 @@ fn waits_for_one_of(scene: &Scene<'_>, actor: usize, spinning: &[usize]) -> bool
     let edge = scene
         .graph
         .edge(actor)
-        .filter(|edge| edge.kind == EdgeKind::Shared);
+        .filter(|edge| edge.kind == EdgeKind::Shared && !edge.outside);
     let turns = |waker: &usize| spinning.contains(waker);
     let fits =
         |waker: &usize| turns(waker) || matches!(case.actors[*waker].wait, Wait::Child { .. });

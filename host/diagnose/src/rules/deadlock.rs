@@ -30,7 +30,12 @@ pub(super) const THREADS: Rule = Rule {
 
 fn circle(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
-    let still = |actor: &usize| case.actors[*actor].is_still_for(1) && is_alone(scene, *actor);
+    let still = |actor: &usize| {
+        let edge = scene.graph.edge(*actor);
+        let is_woken = edge.is_some_and(|edge| edge.kind == EdgeKind::Events)
+            && !is_deaf(case.actors[*actor].process);
+        case.actors[*actor].is_still_for(1) && scene.is_alone(*actor) && !is_woken
+    };
     let mut known: Vec<usize> = Vec::new();
     let mut verdicts = Vec::new();
     for (start, _) in case.alive() {
@@ -45,7 +50,9 @@ fn circle(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         let own_pipe = circle.len() == 1 && kinds(EdgeKind::PipeRead);
         let is_known = known.contains(&start);
         let is_full = kinds(EdgeKind::PipeWrite) || kinds(EdgeKind::SocketWrite);
-        if is_known || own_pipe || is_full || !circle.iter().all(still) {
+        // Of locks in shared memory, who is gone may be the one to blame: `crashed`, then `deadlock-of-processes`.
+        let is_shared = kinds(EdgeKind::Shared);
+        if is_known || own_pipe || is_full || is_shared || !circle.iter().all(still) {
             continue;
         }
         if scene.must_matter_for_good(&circle).is_err() {
@@ -60,21 +67,24 @@ fn circle(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     Ok(verdicts)
 }
 
-/// Whether no other thread of a process could do what is waited for: each waits for the others of the process alone.
-fn is_alone(scene: &Scene<'_>, index: usize) -> bool {
-    let actor = &scene.case.actors[index];
-    let mut threads = actor.process.proc.threads.iter();
-    threads.all(|thread| {
-        let waits_within = matches!(
-            wait::of(thread),
-            Wait::Futex {
-                is_private: true,
-                is_timed: false,
-                ..
-            }
-        );
-        thread.tid == actor.waiting_thread || waits_within
-    })
+/// Signals that a process catches without a purpose of the job: what Python, its fault handler and the C library catch, and that
+/// children have ended (signal(7)).
+const USUAL: u64 = bits(&[2, 4, 6, 7, 8, 11, 17, 32, 33]);
+
+const fn bits(signals: &[u32]) -> u64 {
+    let (mut mask, mut index) = (0, 0);
+    while index < signals.len() {
+        mask |= 1 << (signals[index] - 1);
+        index += 1;
+    }
+    mask
+}
+
+/// Whether no signal is meant to wake a process, as `SigCgt` of its status tells.
+fn is_deaf(process: &Process) -> bool {
+    let caught = process.proc.status.get("SigCgt");
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    caught.is_some_and(|mask| mask & !USUAL == 0)
 }
 
 fn of_processes(scene: &Scene<'_>, circle: &[usize]) -> Verdict {
@@ -86,6 +96,7 @@ fn of_processes(scene: &Scene<'_>, circle: &[usize]) -> Verdict {
         Some(EdgeKind::Child) => "for the end of",
         Some(EdgeKind::PipeRead) => "for data of",
         Some(EdgeKind::Connect) => "for a connection to",
+        Some(EdgeKind::Events) => "for an event of",
         _ => "for",
     };
     let summary = if circle.len() == 1 {
@@ -197,9 +208,11 @@ fn locked(scene: &Scene<'_>, index: usize) -> Option<(i32, Vec<i32>)> {
         return Some((tids[0], tids));
     }
     // All wait for a notice, and nobody is left to give it. One thread alone may wait for a signal.
-    let main_waits = noticing.contains(&process.pid) && !waits_for_anything(scene, index);
+    let may_be_signalled = waits_for_anything(scene, index) && !is_deaf(process);
+    let main_waits = noticing.contains(&process.pid) && !may_be_signalled;
     // A result, a queue: no thread, Python's or native, is there to give it.
-    let is_alone = waits.len() == 1 && noticing.len() == 1 && is_given(process);
+    let is_alone =
+        waits.len() == 1 && noticing.len() == 1 && (is_given(process) || is_deaf(process));
     let all = (noticing.len() >= 2 || is_alone)
         && !others
         && main_waits
@@ -221,11 +234,11 @@ fn is_given(process: &Process) -> bool {
         let file = frame.filename.as_str();
         (frame.name.rsplit('.').next().unwrap_or_default(), file)
     });
-    names.any(|(name, file)| {
-        (matches!(name, "result" | "exception") && file.ends_with("/futures/_base.py"))
-            || (matches!(name, "get" | "put" | "join") && file.ends_with("/queue.py"))
+    let is_named = names.any(|(name, file)| {
+        (matches!(name, "get" | "put" | "join") && file.ends_with("/queue.py"))
             || (name == "_shutdown" && file.ends_with("/threading.py"))
-    })
+    });
+    is_named || python::is_at_result(frames)
 }
 
 /// Whether the main thread waits for an event that a signal may set.

@@ -4,7 +4,7 @@ use model::{Ending, Obituary, Timestamp};
 
 use super::Rule;
 use crate::case::{Case, Fate};
-use crate::ending::{End, first_end};
+use crate::ending::{End, first_end, is_of_rank};
 use crate::scene::{Scene, Stall};
 use crate::verdict::{Cause, Culprit, State, Verdict};
 use crate::{python, words};
@@ -48,8 +48,19 @@ fn of_node(scene: &Scene<'_>, node: usize) -> Option<(Option<Timestamp>, Verdict
     let root = it.newest().scope.as_ref()?.root;
     let obituaries: Vec<&Obituary> = it.ends.iter().map(|end| end.obituary).collect();
     let own = it.ends.iter().find(|end| end.obituary.process == root);
-    let first = first_end(&obituaries, root, main).or(own.map(|end| end.obituary))?;
+    let first = first_end(&obituaries, root, main);
+    // How the main process ended is not known: that the task failed is told by a rank that did.
+    if main == Ending::Unknown && !first.is_some_and(is_of_rank) {
+        return None;
+    }
+    let first = first.or(own.map(|end| end.obituary))?;
     let end = *it.ends.iter().find(|end| end.obituary == first)?;
+    if let Some(unclear) = before(&obituaries, first) {
+        return Some((
+            Some(first.ended_at),
+            not_told(scene, node, own.copied(), unclear),
+        ));
+    }
     let (cause, around) = words::circumstance(first);
     let who = who(case, node, end);
     let followed = if first.process == root {
@@ -75,6 +86,33 @@ fn of_node(scene: &Scene<'_>, node: usize) -> Option<(Option<Timestamp>, Verdict
     Some((Some(first.ended_at), claim.blames(culprit).say(summary)))
 }
 
+/// One that was seen, or is a rank, and ended before `first` in a way that is not known: it may have been the first to fail.
+fn before<'a>(all: &[&'a Obituary], first: &Obituary) -> Option<&'a Obituary> {
+    let mut earlier = all.iter().copied().filter(|one| one.order < first.order);
+    let counts = |one: &&Obituary| is_of_rank(one) || one.last_snapshot.is_some();
+    earlier.find(|one| one.ending == Ending::Unknown && counts(one))
+}
+
+/// It failed, and who was the first is not known.
+fn not_told(scene: &Scene<'_>, node: usize, own: Option<End<'_>>, unclear: &Obituary) -> Verdict {
+    let case = &scene.case;
+    let root = own.map_or_else(String::new, |own| {
+        let it = own.obituary;
+        format!(
+            "The main process, {}, {}; ",
+            it.process.pid,
+            words::how(it.ending)
+        )
+    });
+    let summary = format!(
+        "{root}which process failed first is not known: how process {} ended was not told.",
+        unclear.process.pid
+    );
+    let claim = scene.claim(State::Failed, Cause::Crashed);
+    let shown = own.and_then(|own| case.cite_end(own, node));
+    claim.shown_by(shown).say(summary)
+}
+
 /// Of a task whose obituaries are not there: a zombie that was ended by a fault.
 fn by_fault(scene: &Scene<'_>, node: usize) -> Option<Verdict> {
     let case = &scene.case;
@@ -94,7 +132,7 @@ fn by_fault(scene: &Scene<'_>, node: usize) -> Option<Verdict> {
     Some(claim.shown_by(case.ended(culprit)).say(summary))
 }
 
-fn who(case: &Case<'_>, node: usize, end: End<'_>) -> String {
+pub(super) fn who(case: &Case<'_>, node: usize, end: End<'_>) -> String {
     let one = end.obituary;
     if let Some(actor) = case.find(node, one.process) {
         return words::who(case, actor);
@@ -105,7 +143,7 @@ fn who(case: &Case<'_>, node: usize, end: End<'_>) -> String {
     }
 }
 
-fn culprit(case: &Case<'_>, node: usize, end: End<'_>) -> Culprit {
+pub(super) fn culprit(case: &Case<'_>, node: usize, end: End<'_>) -> Culprit {
     let one = end.obituary;
     let stack = one.stack.as_ref().map(|trace| trace.frames.as_slice());
     let frame = stack.and_then(python::telling_frame);

@@ -3,7 +3,7 @@
 use model::{Process, Trace};
 
 use super::Rule;
-use crate::case::{thread_index, trace_of};
+use crate::case::{PATIENCE, thread_index, trace_of};
 use crate::motion::thread_ran;
 use crate::python;
 use crate::scene::{Scene, Stall};
@@ -13,7 +13,7 @@ use crate::words;
 
 pub(super) const RULE: Rule = Rule {
     name: "gil-held",
-    needs: "Python stacks with who holds the interpreter lock, in four snapshots; what the other threads wait for",
+    needs: "Python stacks with who holds the interpreter lock, in three snapshots or more; what the other threads wait for",
     proves: "the same thread held the lock at the same line in every snapshot, while another waited for it all the time",
     refuted_by: "another thread held it in between, or nobody wants it",
     holds,
@@ -37,9 +37,17 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
                 processes.find(|process| process.identity == actor.process.identity)
             })
             .collect();
-        if views.len() < node.window.len() {
+        // A look at the stacks may have failed; as many are needed as prove a stand.
+        let seen: Vec<&Process> = views
+            .iter()
+            .copied()
+            .filter(|process| process.pyspy.is_some())
+            .collect();
+        let is_seen_now = views.last().is_some_and(|now| now.pyspy.is_some());
+        if views.len() < node.window.len() || seen.len() < PATIENCE || !is_seen_now {
             continue;
         }
+        let views = seen;
         let Some(holder) = holder(&views) else {
             continue;
         };
@@ -138,8 +146,8 @@ fn wanting(views: &[&Process], holder: i32) -> Option<i32> {
                     let first = address.get_or_insert_with(|| here.clone());
                     *first == here
                 }
-                // Between two waits of 5 ms it may be running.
-                Some(Wait::Running) => true,
+                // Between two waits of 5 ms it may be running, or be about to when it was asked for its call.
+                Some(Wait::Running | Wait::Unknown) => true,
                 _ => false,
             }
         }) && address.is_some()

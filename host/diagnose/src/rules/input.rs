@@ -35,7 +35,7 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
                 .graph
                 .edge(actor)
                 .is_some_and(|edge| edge.wakers.is_empty());
-        (!it.main_ran() && (is_terminal || from_outside)).then_some(target)
+        (scene.waits_all_the_time(actor) && (is_terminal || from_outside)).then_some(target)
     };
     let found = case
         .alive()

@@ -76,11 +76,30 @@ fn knot(scene: &Scene<'_>) -> Vec<usize> {
         knot.retain(|actor| {
             scene.graph.edge(*actor).is_some_and(|edge| {
                 let is_in = |waker: &usize| all.contains(waker);
-                !edge.outside && !edge.wakers.is_empty() && edge.wakers.iter().all(is_in)
+                let by_nobody = edge.wakers.is_empty() && is_for_nobody(scene, *actor);
+                let by_those = !edge.wakers.is_empty() && edge.wakers.iter().all(is_in);
+                !edge.outside && (by_those || by_nobody)
             })
         });
         if knot.len() == all.len() {
             return knot;
         }
     }
+}
+
+/// Whether a process waits, with all its threads, for a lock in files of memory that have no name any more and that nobody else
+/// maps: whoever could have released it is gone.
+fn is_for_nobody(scene: &Scene<'_>, actor: usize) -> bool {
+    let case = &scene.case;
+    let edge = scene.graph.edge(actor);
+    let identity = case.actors[actor].process.identity;
+    let files = &case.node_of(actor).newest().ipc.shared_memory;
+    let mut mapped = files
+        .iter()
+        .filter(|file| file.mapped.iter().any(|it| it.identity == identity))
+        .peekable();
+    edge.is_some_and(|edge| edge.kind == EdgeKind::Shared)
+        && scene.is_alone(actor)
+        && mapped.peek().is_some()
+        && mapped.all(|file| file.name.ends_with(" (deleted)"))
 }

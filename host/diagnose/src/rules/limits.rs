@@ -20,9 +20,9 @@ pub(super) const SHARED_MEMORY: Rule = Rule {
 
 pub(super) const DISK: Rule = Rule {
     name: "disk-full",
-    needs: "how full the file systems of the task are, and that nothing gets on",
+    needs: "how full the file systems of the task are, who has a file open there or asks the kernel to write, and that nothing gets on",
     proves: "no room or no inode is left on one that the task writes to",
-    refuted_by: "there is room, or the task gets on",
+    refuted_by: "there is room, nobody writes, or the task gets on",
     holds: disk,
 };
 
@@ -160,9 +160,14 @@ fn disk(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             }
             let on_node = case.alive().filter(|(_, actor)| actor.node == node);
             let writes = |actor: usize| writes_below(scene, actor, mount);
+            // That it could not make a file, nothing counts; that it could not write, the calls do.
+            let wants = |actor: usize| {
+                let seen = case.actors[actor].seen;
+                mount.inodes_free == Some(0) || seen.is_some_and(|seen| seen.write_calls > 0)
+            };
             let mut guilty: Vec<usize> = on_node
                 .map(|(index, _)| index)
-                .filter(|it| tries_again(scene, *it))
+                .filter(|it| tries_again(scene, *it) && (writes(*it) || wants(*it)))
                 .collect();
             guilty.sort_by_key(|actor| !writes(*actor));
             let writers: Vec<usize> = guilty.iter().copied().filter(|it| writes(*it)).collect();
@@ -214,8 +219,8 @@ fn writes_below(scene: &Scene<'_>, actor: usize, mount: &Mount) -> bool {
     })
 }
 
-/// Descriptors that one attempt may take: those of a child with three pipes, and a few.
-const SEVERAL: u64 = 8;
+/// So many may be left that one attempt needs more: a child with two pipes, and one for its errors, takes six.
+const SEVERAL: u64 = 5;
 
 fn descriptors(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
@@ -237,8 +242,13 @@ fn descriptors(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     };
     scene.must_stand()?;
     let open = case.actors[culprit].process.proc.file_descriptors.len();
+    let what = if open as u64 >= limit {
+        "nothing more can be opened or accepted"
+    } else {
+        "what it opens or accepts at a time may not fit"
+    };
     let summary = format!(
-        "{} has {open} files open and may open {limit}: nothing more can be opened or accepted{}.",
+        "{} has {open} files open and may open {limit}: {what}{}.",
         words::who(case, culprit),
         words::at_actor(case, culprit),
     );

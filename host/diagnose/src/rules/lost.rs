@@ -1,8 +1,11 @@
 //! A process died and took something with it that others wait for.
 
-use super::Rule;
+use model::Ending;
+
+use super::{Rule, ended};
 use crate::case::{Actor, Fate};
 use crate::graph::EdgeKind;
+use crate::python;
 use crate::scene::Scene;
 use crate::verdict::{Cause, State, Verdict};
 use crate::wait::Wait;
@@ -15,6 +18,51 @@ pub(super) const RULE: Rule = Rule {
     refuted_by: "somebody who maps it does something else",
     holds,
 };
+
+pub(super) const WORKER: Rule = Rule {
+    name: "worker-lost",
+    needs: "how children ended, and Python stacks, over three intervals",
+    proves: "a main thread has waited for a result of a pool all the time, and a worker of that pool ended badly: its work is never given to another",
+    refuted_by: "the task gets on, or the pool is one that tells of it (`concurrent.futures`)",
+    holds: worker,
+};
+
+fn worker(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
+    scene.must_stand()?;
+    let case = &scene.case;
+    let waits = |actor: usize| {
+        let it = &case.actors[actor];
+        let frames = python::main_trace(it.process).map(|trace| trace.frames.as_slice());
+        let is_given = frames.is_some_and(python::is_at_pool);
+        is_given && !it.main_ran() && scene.hope(actor).is_none()
+    };
+    for actor in case.those(waits) {
+        let it = &case.actors[actor];
+        let mut ends = case.nodes[it.node].ends.iter().copied();
+        let end = ends.find(|end| {
+            let is_bad = !matches!(end.obituary.ending, Ending::Exited(0) | Ending::Unknown);
+            is_bad && end.obituary.ppid == it.process.pid
+        });
+        let Some(end) = end else {
+            continue;
+        };
+        let (cause, around) = words::circumstance(end.obituary);
+        let summary = format!(
+            "{} {}{around}; {} waits{} for a result of the pool that it worked for, which never comes.",
+            ended::who(case, it.node, end),
+            words::how(end.obituary.ending),
+            words::who(case, actor),
+            words::at_actor(case, actor),
+        );
+        let claim = scene
+            .claim(State::Hung, cause.unwrap_or(Cause::Crashed))
+            .blames(ended::culprit(case, it.node, end))
+            .holding_up(&[actor]);
+        let claim = claim.shown_by(case.cite_end(end, it.node));
+        return Ok(vec![claim.shown_by(scene.standing(actor)).say(summary)]);
+    }
+    Err("nobody waits for a result of a pool a worker of which ended badly".to_owned())
+}
 
 fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
@@ -32,12 +80,10 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         let last = std::cmp::Reverse(it.snapshot);
         (!by_signal, it.fate != Fate::Zombie, last, *index)
     });
-    let Some((culprit, _)) = culprit else {
-        return Err(
-            "who held the lock is not known: no process that shared it has ended".to_owned(),
-        );
-    };
     scene.must_matter_for_good(&waiting)?;
+    let Some((culprit, _)) = culprit else {
+        return unseen(scene, &waiting, first).map(|verdict| vec![verdict]);
+    };
     let summary = format!(
         "{} {} and held a lock that {} wait{} for{}.",
         words::who(case, culprit),
@@ -60,6 +106,44 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     Ok(vec![claim.shown_by(standing).say(summary)])
 }
 
+/// The same where nobody who shared the lock was ever seen: a brother or a child ended badly before anybody looked, as its
+/// obituary tells.
+fn unseen(scene: &Scene<'_>, waiting: &[usize], first: usize) -> Result<Verdict, String> {
+    let case = &scene.case;
+    let it = &case.actors[first];
+    let relatives = [it.process.ppid, it.process.pid];
+    let ended = case.nodes[it.node].ends.iter().copied().find(|end| {
+        let one = end.obituary;
+        let is_bad = !matches!(one.ending, Ending::Exited(0) | Ending::Unknown);
+        is_bad && relatives.contains(&one.ppid)
+    });
+    let Some(end) = ended else {
+        return Err(
+            "who held the lock is not known: no process that shared it has ended".to_owned(),
+        );
+    };
+    let summary = format!(
+        "{} {}; {} wait{} for a lock or barrier of processes{}, and nobody who is left can release it.",
+        ended::who(case, it.node, end),
+        words::how(end.obituary.ending),
+        words::many(case, waiting),
+        if waiting.len() == 1 { "s" } else { "" },
+        words::at_actor(case, first),
+    );
+    let standing = waiting
+        .iter()
+        .take(4)
+        .flat_map(|actor| scene.standing(*actor));
+    let claim = scene
+        .claim(State::Hung, Cause::Crashed)
+        .blames(ended::culprit(case, it.node, end))
+        .holding_up(waiting);
+    let claim = claim
+        .shown_by(case.cite_end(end, it.node))
+        .shown_by(scene.graph.evidence(first));
+    Ok(claim.shown_by(standing).say(summary))
+}
+
 /// Whether a process waits for shared memory, and all others that map it wait for children or are gone.
 fn nobody_can(scene: &Scene<'_>, actor: usize) -> bool {
     let case = &scene.case;
@@ -72,7 +156,7 @@ fn nobody_can(scene: &Scene<'_>, actor: usize) -> bool {
         .edge(actor)
         .filter(|edge| edge.kind == EdgeKind::Shared);
     case.actors[actor].main_is_still_for(2)
-        && edge.is_some_and(|edge| edge.wakers.iter().all(waits))
+        && edge.is_some_and(|edge| !edge.outside && edge.wakers.iter().all(waits))
 }
 
 /// Whether one that has ended mapped the memory that `waiting` maps now, or is a killed brother of it.

@@ -24,7 +24,9 @@ pub(super) const FULL: Rule = Rule {
 };
 
 fn stands(scene: &Scene<'_>, actor: usize) -> bool {
-    scene.case.actors[actor].main_is_still_for(2)
+    let it = &scene.case.actors[actor];
+    let by_another = it.waiting_thread != it.process.pid;
+    it.main_is_still_for(2) && (!by_another || scene.waits_all_the_time(actor))
 }
 
 fn target(wait: &Wait) -> Option<&str> {

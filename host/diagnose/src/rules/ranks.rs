@@ -158,6 +158,14 @@ fn doing(scene: &Scene<'_>, actor: usize) -> String {
         Wait::Connect { .. } => "its connection is not answered".to_owned(),
         Wait::Sleep => "it sleeps and looks again".to_owned(),
         Wait::Running => "it runs".to_owned(),
+        Wait::FileLock => {
+            let edge = scene.graph.edge(actor);
+            let holder = edge.and_then(|edge| edge.wakers.iter().find(|it| **it != actor));
+            let whose = holder.map_or_else(String::new, |holder| {
+                format!(" that {} holds", words::who(&scene.case, *holder))
+            });
+            format!("it waits for a file lock{whose}")
+        }
         _ => format!("it {}", words::call(it.process)),
     }
 }

@@ -22,7 +22,7 @@ pub(super) const PEER: Rule = Rule {
     name: "waiting-for-peer",
     needs: "who waits for a connection, an answer over one, or the other end of a FIFO, over three intervals",
     proves: "a process has waited for a peer all the time, and the task stands still",
-    refuted_by: "data came in between, or the task gets on",
+    refuted_by: "data came in between, the peer is a service with no work for it, or the task gets on",
     holds: peer,
 };
 
@@ -30,7 +30,7 @@ pub(super) const CHILD: Rule = Rule {
     name: "waiting-for-child",
     needs: "who waits for a child, and what the child does, over three intervals",
     proves: "a process has waited for a child all the time, and the child neither runs nor waits for a time",
-    refuted_by: "the child runs",
+    refuted_by: "the child runs, or is a service that waits for others to come",
     holds: child,
 };
 
@@ -42,9 +42,7 @@ fn stands(scene: &Scene<'_>, actor: usize) -> bool {
             .iter()
             .any(|group| !group.is_stalled && group.waiting.contains(&actor))
     };
-    !scene.case.actors[actor].main_ran()
-        && scene.case.node_of(actor).is_patient()
-        && !of_step(actor)
+    scene.waits_all_the_time(actor) && scene.case.node_of(actor).is_patient() && !of_step(actor)
 }
 
 /// Says who may end a wait, if somebody is at it.
@@ -167,7 +165,7 @@ fn peer(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let victims = scene.victims(&[by]);
     let claim = scene
         .claim(State::Hung, Cause::WaitingForPeer)
-        .by(by)
+        .by_thread(by, Some(case.actors[by].waiting_thread))
         .holding_up(&victims);
     let claim = claim
         .shown_by(scene.standing(first))
@@ -194,7 +192,7 @@ fn waits_for_peer(scene: &Scene<'_>, actor: usize) -> bool {
         }),
         _ => false,
     });
-    stands(scene, actor) && (by_edge || at_fifo(scene, actor))
+    stands(scene, actor) && (at_fifo(scene, actor) || (by_edge && !scene.is_idle(actor)))
 }
 
 fn at_fifo(scene: &Scene<'_>, actor: usize) -> bool {
@@ -235,17 +233,10 @@ fn child(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             continue;
         };
         let it = &case.actors[*child];
-        let by_design = matches!(
-            it.wait,
-            Wait::Sleep
-                | Wait::Running
-                | Wait::Stopped
-                | Wait::Child { .. }
-                | Wait::Accept { .. }
-                | Wait::Epoll { .. }
-                | Wait::Poll { is_timed: true, .. }
-        );
-        if by_design || it.motion() != Motion::Still || scene.hope(*child).is_some() {
+        if waits_by_design(scene, *child)
+            || it.motion() != Motion::Still
+            || scene.hope(*child).is_some()
+        {
             continue;
         }
         scene.must_matter(&[*child])?;
@@ -271,4 +262,22 @@ fn child(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         ]);
     }
     Err("nobody waits for a child that stands still".to_owned())
+}
+
+/// Whether a child waits as it should, or it is not known who else could end its wait.
+fn waits_by_design(scene: &Scene<'_>, child: usize) -> bool {
+    let by_design = matches!(
+        scene.case.actors[child].wait,
+        Wait::Sleep
+            | Wait::Running
+            | Wait::Stopped
+            | Wait::Child { .. }
+            | Wait::Accept { .. }
+            | Wait::Epoll { .. }
+            | Wait::Poll { is_timed: true, .. }
+    );
+    // Somebody whose maps could not be read may hold the lock.
+    let edge = scene.graph.edge(child);
+    let is_unclear = edge.is_some_and(|edge| edge.kind == EdgeKind::Shared && edge.outside);
+    by_design || is_unclear || scene.serves(child) || scene.is_idle(child)
 }

@@ -6,6 +6,7 @@ use model::Ending;
 
 use super::Rule;
 use crate::case::Fate;
+use crate::motion::Motion;
 use crate::scene::Scene;
 use crate::verdict::{Cause, State, Verdict};
 use crate::wait::Wait;
@@ -15,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
     name: "zombie-unreaped",
     needs: "ended children that are still there over three intervals, and what their parent does",
     proves: "a parent has not asked for the status of children that have ended, and gets nowhere",
-    refuted_by: "the parent waits for a child, or gets on",
+    refuted_by: "the parent waits for a child, for a time or for others to come, or gets on, or looks again and the children ended well",
     holds,
 };
 
@@ -33,12 +34,7 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             parents.entry(parent).or_default().push(index);
         }
     }
-    parents.retain(|parent, _| {
-        !matches!(
-            case.actors[*parent].wait,
-            Wait::Child { .. } | Wait::Stopped | Wait::Storage
-        )
-    });
+    parents.retain(|parent, zombies| takes_no_notice(scene, *parent, zombies));
     let most = parents
         .iter()
         .max_by_key(|(parent, zombies)| (zombies.len(), std::cmp::Reverse(**parent)));
@@ -46,10 +42,7 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         return Err("no parent leaves ended children unasked".to_owned());
     };
     scene.must_stand()?;
-    let failed = zombies.iter().filter(|zombie| {
-        let ending = case.actors[**zombie].ending();
-        !matches!(ending, Ending::Exited(0) | Ending::Unknown)
-    });
+    let failed = zombies.iter().filter(|zombie| ended_badly(scene, **zombie));
     let failed = match failed.count() {
         0 => String::new(),
         count => format!(", {count} of them badly"),
@@ -80,6 +73,23 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             .shown_by(scene.standing(culprit))
             .say(summary),
     ])
+}
+
+/// Whether a parent neither waits for children, for a time, for others to come or for somebody at work, nor just paces itself.
+fn takes_no_notice(scene: &Scene<'_>, parent: usize, zombies: &[usize]) -> bool {
+    let it = &scene.case.actors[parent];
+    let does_else = matches!(it.wait, Wait::Child { .. } | Wait::Stopped | Wait::Storage);
+    // Who looks again now and then may do so whatever became of children that ended well.
+    let is_paced = match it.motion() {
+        Motion::Still => it.wait == Wait::Sleep,
+        _ => !zombies.iter().any(|zombie| ended_badly(scene, *zombie)),
+    };
+    !does_else && !is_paced && !scene.serves(parent) && scene.hope(parent).is_none()
+}
+
+fn ended_badly(scene: &Scene<'_>, zombie: usize) -> bool {
+    let ending = scene.case.actors[zombie].ending();
+    !matches!(ending, Ending::Exited(0) | Ending::Unknown)
 }
 
 /// Whether it had ended in every snapshot of the window.

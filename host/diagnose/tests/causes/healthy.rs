@@ -249,3 +249,32 @@ fn a_pool_of_threads_that_fetch_slowly() {
         }
     }));
 }
+
+/// A simulator of 100 rounds a second: at each look it sleeps between two of them, and the other ranks wait for it, again.
+#[test]
+fn a_rank_that_paces_itself_and_others_that_it_wakes_each_step() {
+    for steps_last in 1..=4 {
+        let snapshots = story(COUNT, |instant, shot| {
+            shot.process(10, 1, &polls(instant).at(&["monitor launch.py 9"]));
+            for rank in 0..3 {
+                let doing = if rank == 0 {
+                    polls(instant).at(&["pace simulator.py 15", "main train.py 29"])
+                } else {
+                    let place = ["recv wire.py 5", "all_reduce wire.py 9", "main train.py 30"];
+                    let doing = on("recvfrom", 3, "socket:[9]").at(&place);
+                    doing.ran_until(instant / steps_last * 10)
+                };
+                shot.rank(rank, 20 + i32::try_from(rank).unwrap(), &doing);
+            }
+        });
+        for count in 1..=snapshots.len() {
+            let verdict = ask(&snapshots[..count]);
+            assert_ne!(
+                verdict.verdict,
+                State::Hung,
+                "steps of {steps_last}, after {count}: {}",
+                verdict.summary
+            );
+        }
+    }
+}

@@ -58,7 +58,9 @@ fn a_disk_without_room_a_temporary_folder_without_room_and_one_without_inodes() 
     ];
     for (purpose, available, inodes) in cases {
         let snapshots = story(COUNT, |instant, shot| {
-            shot.process(10, 1, &polls(instant).at(&["save checkpoint.py 20"]));
+            let process = shot.process(10, 1, &polls(instant).at(&["save checkpoint.py 20"]));
+            let calls = instant.to_string();
+            process.proc.io.insert("syscw".to_owned(), calls);
             let mount = shot.mount("/work", purpose, available, 100 * GIB);
             mount.inodes_free = Some(inodes);
         });
@@ -238,4 +240,17 @@ fn a_child_of_which_nothing_is_known_is_no_reason_to_guess() {
         shot.process(10, 1, &call("io_uring_enter").at(&["main app.py 25"]));
     });
     assert_eq!(ask(&snapshots).verdict, State::Unknown);
+}
+
+/// The killer is switched off: who asks for memory waits until somebody gives some back.
+#[test]
+fn memory_that_has_run_out_with_nobody_killed_stops_the_task() {
+    let snapshots = story(COUNT, |_, shot| {
+        let waits = call("").in_kernel("mem_cgroup_oom_synchronize", 'S');
+        shot.process(10, 1, &waits.at(&["load app.py 25"]));
+        let memory = shot.cgroup().memory.as_mut().unwrap();
+        memory.usage_bytes = Some(GIB);
+        memory.under_oom = Some(true);
+    });
+    expect(&snapshots, State::Hung, Cause::MemoryPressure, Some(10));
 }

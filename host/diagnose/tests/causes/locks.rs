@@ -279,6 +279,28 @@ fn a_thread_keeps_the_interpreter_lock() {
     }
 }
 
+/// On a busy machine a look at the stacks may fail, and who wants the lock may be about to run when it is asked for its call.
+#[test]
+fn a_thread_keeps_the_interpreter_lock_though_not_every_look_shows_all() {
+    for blind in 0..COUNT {
+        let snapshots = story(COUNT, |instant, shot| {
+            let place = ["main app.py 24"];
+            let mut taking = futex("0xa").for_a_while();
+            if instant == blind {
+                taking = call("");
+            }
+            let taking = taking.ran_until(instant * 20).at(&place);
+            let process = shot.process(10, 1, &taking);
+            let keeps = runs(instant).at(&["clean text.py 16"]).with_gil();
+            add_thread(process, 11, &keeps);
+            if instant + 1 == blind {
+                process.pyspy = None;
+            }
+        });
+        expect(&snapshots, State::Hung, Cause::GilHeld, Some(10));
+    }
+}
+
 #[test]
 fn threads_that_take_turns_share_the_interpreter_lock_well() {
     let snapshots = story(COUNT, |instant, shot| {
@@ -373,4 +395,79 @@ fn a_file_lock_of_one_that_sleeps_of_one_that_waits_for_input_and_of_a_stranger(
         shot.lock("/w/index", 999, &[10]);
     });
     expect(&snapshots, State::Hung, Cause::FileLock, Some(10));
+}
+
+#[test]
+fn processes_that_share_two_locks_in_memory_and_hold_one_each() {
+    let snapshots = story(COUNT, |_, shot| {
+        shot.process(10, 1, &waits_for(20).at(&["main app.py 3"]));
+        shot.process(20, 10, &semaphore("0xa0").at(&["swap a.py 13"]));
+        shot.process(21, 10, &semaphore("0xb0").at(&["swap a.py 14"]));
+        shot.shared("0xa0", &[20], &[10, 20, 21]);
+        shot.shared("0xb0", &[21], &[10, 20, 21]);
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::Deadlock, Some(20));
+    assert!(verdict.summary.contains("share"), "{}", verdict.summary);
+}
+
+/// All but one are at a barrier of processes; that one is at work, and gets there.
+#[test]
+fn who_has_not_come_to_a_barrier_yet_is_no_deadlock() {
+    let snapshots = story(COUNT, |instant, shot| {
+        shot.process(10, 1, &waits_for(20).at(&["main app.py 3"]));
+        for pid in [20, 21] {
+            shot.process(pid, 10, &semaphore("0xa0").at(&["wait barrier.py 13"]));
+        }
+        let place = format!("prepare app.py {}", 14 + instant % 3);
+        shot.process(22, 10, &runs(instant).at(&[&place]));
+        shot.shared("0xa0", &[20, 21], &[10, 20, 21, 22]);
+    });
+    for count in 1..=snapshots.len() {
+        let verdict = ask(&snapshots[..count]);
+        assert_ne!(verdict.verdict, State::Hung, "{}", verdict.summary);
+    }
+    // Where the maps of one could not be read, who else shares the lock is not known.
+    let snapshots = story(COUNT, |_, shot| {
+        shot.process(10, 1, &waits_for(20).at(&["main app.py 3"]));
+        shot.process(20, 10, &semaphore("0xa0").at(&["wait barrier.py 13"]));
+        shot.shared("0xa0", &[20], &[10, 20]);
+        let gap = model::Gap::new("ipc/maps", model::GapCode::Skipped);
+        shot.snapshot.gaps.push(gap);
+    });
+    assert_ne!(ask(&snapshots).verdict, State::Hung);
+}
+
+#[test]
+fn a_lock_in_memory_that_nobody_else_maps_any_more() {
+    let told = |threads: bool| {
+        story(COUNT, |instant, shot| {
+            let process = shot.process(10, 1, &semaphore("0xa0").at(&["main app.py 3"]));
+            if threads {
+                add_thread(process, 11, &polls(instant).at(&["beat app.py 9"]));
+            }
+            shot.shared("0xa0", &[10], &[10]);
+        })
+    };
+    expect(&told(false), State::Hung, Cause::Deadlock, Some(10));
+    assert_ne!(ask(&told(true)).verdict, State::Hung);
+}
+
+/// A signal may set an event, where the process catches one; where it catches none, nobody can.
+#[test]
+fn an_event_that_only_the_waiting_thread_could_set() {
+    let told = |caught: &str| {
+        story(COUNT, |_, shot| {
+            let waits = [
+                "wait /usr/lib/python3.11/threading.py 327",
+                "Event.wait /usr/lib/python3.11/threading.py 629",
+                "compute app.py 40",
+            ];
+            let process = shot.process(10, 1, &futex("0x1").at(&waits));
+            let status = &mut process.proc.status;
+            status.insert("SigCgt".to_owned(), caught.to_owned());
+        })
+    };
+    let of_python = told("0000000000000002");
+    expect(&of_python, State::Hung, Cause::Deadlock, Some(10));
+    assert_ne!(ask(&told("0000000000004002")).verdict, State::Hung);
 }

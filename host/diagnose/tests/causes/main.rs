@@ -2,10 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod broken;
+mod ends;
 mod healthy;
+mod idle;
 mod limits;
 mod live;
 mod locks;
+mod merged;
 mod nodes;
 mod pipes;
 mod ranks;

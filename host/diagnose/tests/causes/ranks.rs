@@ -436,3 +436,29 @@ fn one_alone_that_counted_and_turns_at_one_line_instead() {
     expect(&snapshots[..8], State::Healthy, Cause::Progressing, None);
     expect(&snapshots, State::Hung, Cause::BusyLoop, Some(10));
 }
+
+/// Looked at for the first time just before it came to a stand: how long a step takes was seen, and is enough to tell.
+#[test]
+fn a_stand_soon_after_the_first_look_is_told_by_how_long_a_step_takes() {
+    let told = |counts_steps: bool| {
+        story(6, |instant, shot| {
+            launcher(shot, instant);
+            for rank in 0..3_i32 {
+                let step = ["step train.py 12", "main train.py 30"];
+                let doing = match (instant, rank) {
+                    (0, _) => polls(0).at(&step),
+                    (_, 2) => polls(instant).at(&["wait_for shard.py 3", step[0], step[1]]),
+                    _ => futex("0x7f00")
+                        .at(&["all_reduce /lib/dist.py 50", step[0], step[1]])
+                        .ran_until(1),
+                };
+                let process = shot.rank(u32::try_from(rank).unwrap(), 20 + rank, &doing);
+                if counts_steps {
+                    counts(process, "main", if instant == 0 { 1 } else { 6 });
+                }
+            }
+        })
+    };
+    expect(&told(true), State::Hung, Cause::RankBehind, Some(22));
+    assert_ne!(ask(&told(false)).verdict, State::Hung);
+}

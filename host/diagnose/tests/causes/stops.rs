@@ -99,3 +99,23 @@ fn a_slow_disk_is_not_one_that_does_not_answer() {
     });
     assert_eq!(ask(&snapshots).verdict, State::Healthy);
 }
+
+/// By a cgroup of version 2, of version 1 before and since Linux 6.1, and in a wait that no signal can be kept from.
+#[test]
+fn one_that_is_frozen_with_its_cgroup() {
+    for (function, state) in [
+        ("do_freezer_trap", 'S'),
+        ("__refrigerator", 'D'),
+        ("futex_do_wait", 'D'),
+        ("hrtimer_nanosleep", 'D'),
+    ] {
+        let snapshots = story(COUNT, |_, shot| {
+            shot.process(10, 1, &waits_for(20).at(&["main app.py 3"]));
+            let frozen = call("futex").in_kernel(function, state);
+            shot.process(20, 10, &frozen.at(&["work app.py 9"]));
+        });
+        let verdict = expect(&snapshots, State::Hung, Cause::Stopped, Some(20));
+        assert!(verdict.summary.contains("frozen"), "{}", verdict.summary);
+        assert_eq!(pids(&verdict), [10]);
+    }
+}

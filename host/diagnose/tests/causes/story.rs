@@ -207,12 +207,12 @@ pub(crate) fn identity(pid: i32) -> ProcessId {
 /// What a thread is at.
 #[derive(Clone, Debug)]
 pub(crate) struct Doing {
-    call: SystemCall,
+    pub(crate) call: SystemCall,
     frames: Vec<(String, String, i32)>,
     has_gil: bool,
     kernel: Option<String>,
     name: String,
-    ran: u64,
+    pub(crate) ran: u64,
     state: char,
     ticks: u64,
 }

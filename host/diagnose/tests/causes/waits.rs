@@ -94,7 +94,7 @@ fn a_child_that_waits_for_a_signal_for_a_device_or_for_what_is_not_known() {
 
 #[test]
 fn children_that_ended_and_a_parent_that_looks_for_what_they_should_have_left() {
-    for (code, signal) in [(Some(2), None), (Some(0), None), (None, Some(11))] {
+    for (code, signal) in [(Some(2), None), (Some(1), None), (None, Some(11))] {
         let snapshots = story(COUNT, |instant, shot| {
             shot.process(10, 1, &polls(instant).at(&["main app.py 21"]));
             for pid in 20..23 {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use diagnose::{Class, Level, Merged, MergedNode};
+use diagnose::{Class, Merged, MergedNode, Selection};
 use maud::{Markup, html};
 use model::Snapshot;
 
@@ -69,7 +69,7 @@ pub(crate) async fn stacks(view: &View, moment: &Moment, query: &Query) -> Resul
 }
 
 fn merged(snapshots: &[&Snapshot]) -> Merged {
-    Merged::of(snapshots, Level::Function)
+    Merged::of(snapshots, &Selection::default())
 }
 
 fn flame(now: &Merged, before: Option<&Merged>, focus: &[String], threads: usize) -> Markup {

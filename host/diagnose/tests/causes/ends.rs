@@ -1,0 +1,271 @@
+//! Tasks that are over: which end the others follow from, as obituaries tell; and what is said where one of them is lost.
+
+use model::{Circumstance, Ending, Obituary, Snapshot, Timestamp};
+use taskscope_diagnose::{Cause, End, History, State, Verdict, judge};
+
+use crate::story::{Shot, futex, identity, polls, runs, story};
+
+const COUNT: u32 = 6;
+const RECORD: &str = "obituaries/1";
+const BEGIN: i64 = 1_796_000_000_000_000;
+
+fn killed(signal: i32) -> Ending {
+    Ending::Killed {
+        core_dumped: false,
+        signal,
+    }
+}
+
+/// The end of a process, the `order`-th, after the last snapshot.
+fn end(order: u64, pid: i32, ending: Ending) -> Obituary {
+    let after = i64::try_from(order).unwrap() + i64::from(COUNT) * 1000;
+    Obituary {
+        circumstances: Vec::new(),
+        cpu: None,
+        elapsed_ms: 0.0,
+        ended_at: Timestamp::from_microseconds(BEGIN + after * 1000).unwrap(),
+        ended_after: None,
+        ending,
+        last_snapshot: Some(at_work()[0].capture.id),
+        memory: None,
+        name: "job.py".to_owned(),
+        order,
+        ppid: 10,
+        process: identity(pid),
+        rank: u64::try_from(pid - 20).ok().filter(|rank| *rank < 3),
+        role: None,
+        stack: None,
+        stack_at: None,
+    }
+}
+
+/// Three ranks that work, under a launcher.
+fn ranks(instant: u32, shot: &mut Shot) {
+    shot.process(10, 1, &polls(instant).at(&["monitor launch.py 9"]));
+    for rank in 0..3 {
+        let doing = runs(instant).at(&["forward train.py 15", "main train.py 29"]);
+        shot.rank(rank, 20 + i32::try_from(rank).unwrap(), &doing);
+    }
+}
+
+fn at_work() -> Vec<Snapshot> {
+    story(COUNT, ranks)
+}
+
+fn answer(snapshots: &[Snapshot], obituaries: &[Obituary]) -> Verdict {
+    let ends = obituaries.iter().enumerate().map(|(index, obituary)| End {
+        obituary,
+        record: RECORD,
+        index,
+    });
+    let history = History {
+        snapshots: snapshots.iter().collect(),
+        ends: ends.collect(),
+    };
+    judge(&[history]).verdict
+}
+
+/// Asserts the answer, that its evidence leads to the ends that it cites, and that where it was not told how
+/// one of them ended, nobody else is blamed.
+#[track_caller]
+fn over(obituaries: &[Obituary], state: State, cause: Cause, culprit: Option<i32>) -> Verdict {
+    let snapshots = at_work();
+    let right = answer(&snapshots, obituaries);
+    let named = |verdict: &Verdict| verdict.culprit.as_ref().map(|culprit| culprit.pid);
+    assert_eq!(
+        (right.verdict, right.cause, named(&right)),
+        (state, cause, culprit),
+        "{}",
+        right.summary
+    );
+    let records = right.evidence.iter().filter(|it| it.snapshot == RECORD);
+    for item in records {
+        let place = item.path.strip_prefix("/obituaries/").unwrap();
+        let index: usize = place.strip_suffix("/ending").unwrap().parse().unwrap();
+        let ending = serde_json::to_value(obituaries[index].ending).unwrap();
+        assert_eq!(item.value, ending);
+        let mut less = obituaries.to_vec();
+        less[index].ending = Ending::Unknown;
+        let verdict = answer(&snapshots, &less);
+        let same = named(&verdict) == named(&right) || named(&verdict).is_none();
+        let untrue = verdict.verdict == State::Hung;
+        assert!(
+            same && !untrue,
+            "{} instead of {}",
+            verdict.summary,
+            right.summary
+        );
+    }
+    right
+}
+
+const FAILED: Ending = Ending::Exited(1);
+
+#[test]
+fn a_rank_that_crashed_first_is_named_and_not_those_that_the_launcher_ended() {
+    let ends = [
+        end(0, 21, killed(11)),
+        end(1, 20, killed(15)),
+        end(2, 22, killed(15)),
+        end(3, 10, FAILED),
+    ];
+    let verdict = over(&ends, State::Failed, Cause::Crashed, Some(21));
+    assert_eq!(verdict.culprit.unwrap().rank, Some(1));
+    assert!(verdict.summary.contains("SIGSEGV"), "{}", verdict.summary);
+}
+
+#[test]
+fn a_rank_that_raised_first_is_named_before_those_that_lost_it() {
+    let ends = [
+        end(0, 22, FAILED),
+        end(1, 20, FAILED),
+        end(2, 21, killed(6)),
+        end(3, 10, FAILED),
+    ];
+    over(&ends, State::Failed, Cause::Crashed, Some(22));
+}
+
+#[test]
+fn what_was_the_matter_around_the_first_end_is_the_cause() {
+    let mut first = end(0, 21, killed(9));
+    let out = Circumstance::OutOfMemory {
+        cgroup: Some("/job".to_owned()),
+        holders: Vec::new(),
+        limit_bytes: Some(1 << 30),
+        usage_bytes: None,
+    };
+    first.circumstances.push(out);
+    let ends = [first, end(1, 10, FAILED)];
+    let verdict = over(&ends, State::Failed, Cause::OutOfMemory, Some(21));
+    assert!(
+        verdict.summary.contains("1073741824"),
+        "{}",
+        verdict.summary
+    );
+}
+
+#[test]
+fn a_main_process_that_failed_alone_is_the_first() {
+    over(
+        &[end(0, 10, Ending::Exited(3))],
+        State::Failed,
+        Cause::Crashed,
+        Some(10),
+    );
+}
+
+#[test]
+fn a_task_that_ended_well_is_finished_whatever_a_worker_of_it_did() {
+    let well = Ending::Exited(0);
+    over(&[end(0, 10, well)], State::Finished, Cause::Finished, None);
+    let ends = [end(0, 30, FAILED), end(1, 10, well)];
+    over(&ends, State::Finished, Cause::Finished, None);
+}
+
+#[test]
+fn a_task_that_was_told_to_end_is_judged_by_what_it_did_before() {
+    for ending in [killed(15), killed(2), Ending::Exited(143)] {
+        let verdict = over(
+            &[end(0, 10, ending)],
+            State::Healthy,
+            Cause::Progressing,
+            None,
+        );
+        let words = "was told to end";
+        assert!(verdict.summary.contains(words), "{}", verdict.summary);
+    }
+}
+
+/// A rank is gone while the others wait for it: how it ended is told, and without that it is only gone.
+#[test]
+fn a_rank_that_is_gone_is_told_of_with_its_end() {
+    let snapshots = story(COUNT + 2, |instant, shot| {
+        shot.process(10, 1, &polls(instant).at(&["monitor launch.py 9"]));
+        for rank in 0..3 {
+            if rank == 1 && instant > 2 {
+                continue;
+            }
+            let doing = futex("0x1").at(&["all_reduce /lib/dist.py 50", "main train.py 30"]);
+            let doing = doing.ran_until(instant.min(3));
+            shot.rank(rank, 20 + i32::try_from(rank).unwrap(), &doing);
+        }
+    });
+    let ends = [end(0, 21, killed(9))];
+    let told = answer(&snapshots, &ends);
+    let untold = answer(&snapshots, &[]);
+    for verdict in [&told, &untold] {
+        let culprit = verdict.culprit.as_ref().map(|culprit| culprit.pid);
+        assert_eq!(
+            (verdict.verdict, verdict.cause, culprit),
+            (State::Hung, Cause::RankDead, Some(21)),
+            "{}",
+            verdict.summary
+        );
+    }
+    assert!(told.summary.contains("SIGKILL"), "{}", told.summary);
+    assert!(untold.summary.contains("is gone"), "{}", untold.summary);
+}
+
+fn waits_for_a_pool() -> Vec<Snapshot> {
+    story(COUNT, |instant, shot| {
+        let waits = [
+            "wait /usr/lib/python3.11/threading.py 320",
+            "ApplyResult.wait /usr/lib/python3.11/multiprocessing/pool.py 762",
+            "map /usr/lib/python3.11/multiprocessing/pool.py 367",
+            "main app.py 40",
+        ];
+        let process = shot.process(10, 1, &futex("0x1").at(&waits));
+        let repopulates = [
+            "_wait_for_updates /usr/lib/python3.11/multiprocessing/pool.py 502",
+            "_handle_workers /usr/lib/python3.11/multiprocessing/pool.py 522",
+        ];
+        let watches = polls(instant).named("pool").at(&repopulates);
+        crate::story::add_thread(process, 11, &watches);
+        let idle = ["get /usr/lib/python3.11/multiprocessing/queues.py 364"];
+        let reads = crate::story::on("read", 3, "pipe:[1]").at(&idle);
+        shot.process(21, 10, &reads);
+        shot.pipe("pipe:[1]", &[21], &[10], 0);
+    })
+}
+
+#[test]
+fn a_worker_of_a_pool_that_ended_badly_before_anybody_looked() {
+    let snapshots = waits_for_a_pool();
+    for ending in [killed(9), FAILED] {
+        let verdict = answer(&snapshots, &[end(0, 30, ending)]);
+        let culprit = verdict.culprit.as_ref().map(|culprit| culprit.pid);
+        assert_eq!(
+            (verdict.verdict, verdict.cause, culprit),
+            (State::Hung, Cause::Crashed, Some(30)),
+            "{}",
+            verdict.summary
+        );
+        assert_eq!(verdict.victims[0].pid, 10);
+    }
+    let well = answer(&snapshots, &[end(0, 30, Ending::Exited(0))]);
+    assert_ne!(well.cause, Cause::Crashed);
+}
+
+#[test]
+fn a_party_of_a_barrier_of_processes_that_ended_badly_before_anybody_looked() {
+    let snapshots = story(COUNT, |_, shot| {
+        shot.process(10, 1, &crate::story::waits_for(20).at(&["main app.py 3"]));
+        for pid in [20, 21] {
+            let waits = crate::story::semaphore("0xa0").at(&["wait barrier.py 13"]);
+            shot.process(pid, 10, &waits);
+        }
+        shot.shared("0xa0", &[20, 21], &[10, 20, 21]);
+    });
+    let told = answer(&snapshots, &[end(0, 30, FAILED)]);
+    let culprit = told.culprit.as_ref().map(|culprit| culprit.pid);
+    let right = (State::Hung, Cause::Crashed, Some(30));
+    assert_eq!(
+        (told.verdict, told.cause, culprit),
+        right,
+        "{}",
+        told.summary
+    );
+    let untold = answer(&snapshots, &[]);
+    let right = (State::Hung, Cause::Deadlock);
+    assert_eq!((untold.verdict, untold.cause), right, "{}", untold.summary);
+}
