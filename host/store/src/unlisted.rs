@@ -11,9 +11,9 @@ use crate::{Facts, Key, Store, StoreError, format};
 #[derive(Deserialize)]
 struct Own {
     capture: OwnCapture,
-    processes: Vec<IgnoredAny>,
     #[serde(default)]
     findings: Vec<IgnoredAny>,
+    processes: Vec<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -45,11 +45,11 @@ impl Store {
         let own: Own =
             format::decompress(&bytes).map_err(|source| StoreError::Format { key, source })?;
         Ok(Facts {
+            findings: own.findings.len() as u64,
             process_count: own.processes.len() as u64,
             size_bytes: bytes.len() as u64,
             started_at: own.capture.started_at,
             trigger: own.capture.trigger,
-            findings: own.findings.len() as u64,
         })
     }
 }

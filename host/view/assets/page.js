@@ -136,6 +136,14 @@ place("with").addEventListener("change", () => {
   compare();
   refresh(document.querySelector("[data-part=stacks]"));
 });
+/** Two sets of ranks that are compared instead. */
+for (const [name, id] of [["ranks", "ranks-of"], ["against", "ranks-against"]]) {
+  place(id).value = new URLSearchParams(location.search).get(name) ?? "";
+  place(id).addEventListener("change", (event) => {
+    history.replaceState(null, "", query({ [name]: event.target.value.trim() || null }) || location.pathname);
+    refresh(document.querySelector("[data-part=stacks]"));
+  });
+}
 place("colour").addEventListener("change", (event) => { state.colour = event.target.value; draw_matrix(); });
 place("shape").addEventListener("change", (event) => { state.shape = event.target.value; draw_matrix(); });
 place("node")?.addEventListener("change", (event) => {

@@ -4,6 +4,7 @@ mod ipc;
 mod layout;
 mod process;
 mod processes;
+mod rank_sets;
 mod run;
 mod runs;
 mod stacks;

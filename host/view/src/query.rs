@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use diagnose::RankSet;
 use model::{ProcessId, TaskPath, Timestamp};
 use store::At;
 
@@ -10,6 +11,8 @@ use crate::answer::Trouble;
 /// The known parameters; all of them may be absent, and one that is not understood is an error by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Query {
+    /// The ranks that `ranks` are compared with; all others where it is absent.
+    pub(crate) against: Option<RankSet>,
     /// As of when.
     pub(crate) at: At,
     pub(crate) attempt: Option<u32>,
@@ -19,6 +22,8 @@ pub(crate) struct Query {
     /// An RFC 6901 pointer into a snapshot.
     pub(crate) pointer: Option<String>,
     pub(crate) process: Option<ProcessId>,
+    /// Ranks whose stacks are compared with those of others at the same instant.
+    pub(crate) ranks: Option<RankSet>,
     /// A record beside the snapshots that a pointer leads into instead, as `obituaries/…`.
     pub(crate) record: Option<String>,
     pub(crate) task: Option<TaskPath>,
@@ -34,12 +39,14 @@ impl Query {
         let mut query = Self::default();
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
             match name.as_ref() {
+                "against" if !value.is_empty() => query.against = Some(ranks(&name, &value)?),
                 "at" => query.at = value.parse().map_err(Trouble::usage)?,
                 "attempt" => query.attempt = Some(parsed(&name, &value, "a number from 0 on")?),
                 "from" => query.from = Some(time(&name, &value)?),
                 "node" => query.node = Some(value.into_owned()),
                 "pointer" => query.pointer = Some(value.into_owned()),
                 "process" => query.process = Some(parsed(&name, &value, "PID:START")?),
+                "ranks" if !value.is_empty() => query.ranks = Some(ranks(&name, &value)?),
                 "record" => query.record = Some(value.into_owned()),
                 "task" => {
                     query.task = Some(parsed(&name, &value, "a path such as flow/run/step/task")?);
@@ -59,6 +66,10 @@ fn parsed<T: FromStr>(name: &str, value: &str, form: &str) -> Result<T, Trouble>
     value
         .parse()
         .map_err(|_| Trouble::usage(format!("`{name}` is `{value}`, which is not {form}")))
+}
+
+fn ranks(name: &str, value: &str) -> Result<RankSet, Trouble> {
+    parsed(name, value, "a set of ranks such as 0-2,5")
 }
 
 fn time(name: &str, value: &str) -> Result<Timestamp, Trouble> {
@@ -102,6 +113,8 @@ mod tests {
             ("task=..%2F..%2Fetc", "task"),
             ("process=4", "process"),
             ("from=yesterday", "from"),
+            ("ranks=two", "ranks"),
+            ("against=2-", "against"),
         ] {
             let trouble = Query::parse(text).unwrap_err();
             assert!(trouble.error.contains(name), "{text}: {}", trouble.error);

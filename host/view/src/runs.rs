@@ -42,6 +42,8 @@ pub(crate) struct Node {
     pub(crate) ahead: i64,
     /// In the order of a history, from the first on.
     pub(crate) entries: Vec<Entry>,
+    /// Of each entry, the earliest time from it on: ascending also where the clock was set back.
+    earliest_from: Vec<Timestamp>,
     pub(crate) place: Place,
     /// Why its snapshots are not known, or not all of them.
     pub(crate) trouble: Option<String>,
@@ -65,12 +67,21 @@ impl Node {
 
     /// Returns the place of the snapshot that is meant; a time is a common one.
     pub(crate) fn position(&self, at: At) -> Option<usize> {
-        let at = match at {
-            At::Time(time) => At::Time(moved(time, self.ahead)),
-            At::Latest | At::Id(_) => at,
+        let At::Time(time) = at else {
+            return at.position(&self.entries);
         };
-        at.position(&self.entries)
+        let time = moved(time, self.ahead);
+        let times = &self.earliest_from;
+        times.partition_point(|it| *it <= time).checked_sub(1)
     }
+}
+
+fn earliest_from(entries: &[Entry]) -> Vec<Timestamp> {
+    let mut times: Vec<Timestamp> = entries.iter().map(Entry::at).collect();
+    for place in (1..times.len()).rev() {
+        times[place - 1] = times[place - 1].min(times[place]);
+    }
+    times
 }
 
 fn moved(at: Timestamp, by: i64) -> Timestamp {
@@ -194,6 +205,7 @@ async fn node(store: Store, place: Place, known: Option<Node>) -> Node {
     };
     Node {
         ahead: 0,
+        earliest_from: earliest_from(&entries),
         entries,
         place,
         trouble,
@@ -235,5 +247,40 @@ fn unavailable(error: &StoreError) -> Trouble {
     Trouble {
         hint: error.remedy().map(str::to_owned),
         ..Trouble::unavailable(words(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(second: i64) -> Timestamp {
+        Timestamp::from_microseconds(second * 1_000_000).unwrap()
+    }
+
+    #[test]
+    fn an_instant_is_found_as_by_looking_at_each_also_where_the_clock_was_set_back() {
+        for seconds in [vec![], vec![3], vec![1, 2, 3, 4], vec![5, 6, 2, 3, 7, 7, 1]] {
+            let entry = |(sequence, second): (usize, &i64)| Entry {
+                id: model::SnapshotId {
+                    stamp: time(*second),
+                    sequence: sequence as u64,
+                },
+                listed: None,
+            };
+            let entries: Vec<Entry> = seconds.iter().enumerate().map(entry).collect();
+            let node = Node {
+                ahead: 10_000_000,
+                earliest_from: earliest_from(&entries),
+                entries,
+                place: "a/attempt-0/diagnostics/node-b".parse().unwrap(),
+                trouble: None,
+            };
+            for second in 0..9 {
+                let expected = At::Time(time(second)).position(&node.entries);
+                let common = At::Time(node.common(time(second)));
+                assert_eq!(node.position(common), expected, "{seconds:?} at {second}");
+            }
+        }
     }
 }

@@ -66,11 +66,6 @@ impl Kept {
             process.cmdline = Vec::new();
             process.distributed_environment.clear();
             process.exe = None;
-            let main = process.pid;
-            let threads = process.proc.threads.iter_mut();
-            for thread in threads.filter(|thread| thread.tid != main) {
-                thread.call = None;
-            }
         }
     }
 

@@ -96,6 +96,12 @@ fn stacks() -> Markup {
                         option value="first" { "the first snapshot" }
                     }
                 }
+                label { "ranks "
+                    input #ranks-of size="8" placeholder="0-2,5" title="compare the stacks of these ranks with those of others";
+                }
+                label { "against "
+                    input #ranks-against size="8" placeholder="all others";
+                }
             }
             div data-part="stacks" data-late { p.quiet { "reading…" } }
         }

@@ -6,6 +6,7 @@ use diagnose::{Class, Merged, MergedNode, Selection};
 use maud::{Markup, html};
 use model::Snapshot;
 
+use super::rank_sets;
 use super::trouble::gaps;
 use crate::answer::Trouble;
 use crate::digest::short;
@@ -35,6 +36,12 @@ struct Cell<'a> {
 /// Returns the part.
 pub(crate) async fn stacks(view: &View, moment: &Moment, query: &Query) -> Result<Markup, Trouble> {
     let loaded = moment.snapshots(&view.shelf).await;
+    if let Some(ranks) = &query.ranks {
+        return Ok(html! {
+            (rank_sets::compared(&readable(&loaded), ranks, query.against.as_ref())?)
+            (gaps(&loaded))
+        });
+    }
     let now = merged(&readable(&loaded));
     let before = match query.with {
         Some(at) => {
@@ -44,10 +51,6 @@ pub(crate) async fn stacks(view: &View, moment: &Moment, query: &Query) -> Resul
         }
         None => None,
     };
-    let focus: Vec<String> = readable(&loaded)
-        .first()
-        .map(|snapshot| snapshot.focus_files.clone())
-        .unwrap_or_default();
     let threads: usize = now.tree.iter().map(|node| node.threads).sum();
     Ok(html! {
         @if now.tree.is_empty() {
@@ -57,11 +60,11 @@ pub(crate) async fn stacks(view: &View, moment: &Moment, query: &Query) -> Resul
                 (threads) " threads at " (now.classes.len()) " places"
                 @if let Some((at, _)) = &before { ", compared with " (at.human()) " UTC: red has more, blue has fewer" }
             }
-            (flame(&now, before.as_ref().map(|(_, merged)| merged), &focus, threads))
+            (flame(&now, before.as_ref().map(|(_, merged)| merged), threads))
             @if let Some((_, before)) = &before { (changes(&now, before)) }
             details {
                 summary { "as a tree" }
-                (tree(&now.tree, &focus, &mut 0))
+                (tree(&now.tree, &mut 0))
             }
         }
         (gaps(&loaded))
@@ -72,7 +75,7 @@ fn merged(snapshots: &[&Snapshot]) -> Merged {
     Merged::of(snapshots, &Selection::default())
 }
 
-fn flame(now: &Merged, before: Option<&Merged>, focus: &[String], threads: usize) -> Markup {
+fn flame(now: &Merged, before: Option<&Merged>, threads: usize) -> Markup {
     let known = before.map(counts);
     let mut cells = Vec::new();
     let mut waiting: Vec<(usize, f64, &[MergedNode], Vec<&str>)> =
@@ -105,7 +108,7 @@ fn flame(now: &Merged, before: Option<&Merged>, focus: &[String], threads: usize
             @for cell in &cells {
                 svg x={ (cell.from) "%" } y=(cell.depth * HEIGHT) width={ (cell.width) "%" } height=(HEIGHT - 1) {
                     title { (cell.node.frame) ": " (cell.node.threads) " threads" @if !cell.node.ranks.is_empty() { ", ranks " (short(&cell.node.ranks)) } }
-                    rect class={ "frame " (class(cell, focus)) } width="100%" height="100%" {}
+                    rect class={ "frame " (class(cell)) } width="100%" height="100%" {}
                     @if cell.width > 3.0 {
                         text x="4" y="14" { (cell.node.frame) @if !cell.node.ranks.is_empty() { " [" (cell.node.ranks) "]" } }
                     }
@@ -115,27 +118,15 @@ fn flame(now: &Merged, before: Option<&Merged>, focus: &[String], threads: usize
     }
 }
 
-fn class(cell: &Cell<'_>, focus: &[String]) -> &'static str {
+fn class(cell: &Cell<'_>) -> &'static str {
     match cell.more {
         Some(1..) => "more",
         Some(..=-1) => "less",
         Some(0) => "same",
-        None if is_focus(&cell.node.frame, focus) => "focus",
+        None if cell.node.is_focus => "focus",
         None if cell.depth.is_multiple_of(2) => "even",
         None => "odd",
     }
-}
-
-/// Whether a frame, as `function (file:line)`, is in a file that the settings name.
-fn is_focus(frame: &str, focus: &[String]) -> bool {
-    let file = frame
-        .rsplit_once('(')
-        .map_or("", |(_, rest)| rest.trim_end_matches(')'));
-    let file = file.split(':').next().unwrap_or_default();
-    let mut names = focus
-        .iter()
-        .map(|pattern| pattern.rsplit('/').next().unwrap_or(pattern));
-    !file.is_empty() && names.any(|name| name == file)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a width on a screen")]
@@ -213,7 +204,7 @@ fn innermost(class: &Class) -> String {
 }
 
 /// A tree in which a chain of frames that all go on together is one step.
-fn tree(nodes: &[MergedNode], focus: &[String], rows: &mut usize) -> Markup {
+fn tree(nodes: &[MergedNode], rows: &mut usize) -> Markup {
     html! {
         ul.tree {
             @for node in nodes {
@@ -224,9 +215,9 @@ fn tree(nodes: &[MergedNode], focus: &[String], rows: &mut usize) -> Markup {
                         span.count { (node.threads) }
                         @if !node.ranks.is_empty() { " " span.ranks { "[" (short(&node.ranks)) "]" } }
                         @for frame in &chain {
-                            " " code.focus[is_focus(frame, focus)] { (frame) }
+                            " " code.focus[frame.is_focus] { (frame.frame) }
                         }
-                        @if !end.children.is_empty() { (tree(&end.children, focus, rows)) }
+                        @if !end.children.is_empty() { (tree(&end.children, rows)) }
                     }
                 }
             }
@@ -234,12 +225,12 @@ fn tree(nodes: &[MergedNode], focus: &[String], rows: &mut usize) -> Markup {
     }
 }
 
-fn chain(node: &MergedNode) -> (Vec<&str>, &MergedNode) {
-    let (mut frames, mut end) = (vec![node.frame.as_str()], node);
+fn chain(node: &MergedNode) -> (Vec<&MergedNode>, &MergedNode) {
+    let (mut frames, mut end) = (vec![node], node);
     while let [only] = end.children.as_slice()
         && only.threads == end.threads
     {
-        frames.push(&only.frame);
+        frames.push(only);
         end = only;
     }
     (frames, end)

@@ -150,6 +150,31 @@ fn each_part_of_the_page_follows_the_instant() {
 }
 
 #[test]
+fn stacks_of_some_ranks_are_compared_with_those_of_others_at_one_instant() {
+    let (_root, page) = page(STUCK);
+    let at = "at=2026-11-30T00:53:27Z";
+    let apart = page.get(&format!("part/stacks?{at}&ranks=5")).text();
+    assert!(apart.contains("rank 5 beside ranks 0-4,6,7"), "{apart}");
+    let only = |class: &str, function: &str| {
+        let mut branches = apart
+            .split("<li class=\"")
+            .filter(|it| it.starts_with(class));
+        branches.any(|branch| branch.contains(function))
+    };
+    assert!(only("more", "load_batch (train.py:13)"), "{apart}");
+    assert!(only("less", "all_reduce"), "{apart}");
+    assert!(!only("more", "all_reduce"), "{apart}");
+    let alike = page.get(&format!("part/stacks?{at}&ranks=0-1&against=2"));
+    let text = alike.text();
+    assert!(text.contains("They are all at the same places."), "{text}");
+    for none in ["ranks=99", "ranks=0-7", "ranks=5&against=77"] {
+        let reply = page.get(&format!("part/stacks?{at}&{none}"));
+        assert_eq!(reply.status, 400, "{none}");
+        assert!(reply.text().contains("it has the ranks 0-7"), "{none}");
+    }
+}
+
+#[test]
 fn the_documentation_is_served_and_searched() {
     let (_root, page) = page(STUCK);
     let causes = page.get("docs/causes.html");

@@ -12,7 +12,7 @@ from playwright.sync_api import sync_playwright
 
 AXE = next(pathlib.Path(axe_playwright_python.__file__).parent.glob("axe*.js")).read_text()
 LOOKS = ((1280, "light"), (390, "dark"))
-PATIENCE_MS = 60_000
+PATIENCE_MS = 240_000
 # Within the page: how long moving to another instant takes until the picture has followed.
 SCRUB = """async () => {
   const slider = document.getElementById("instant"), times = [];
@@ -48,7 +48,7 @@ def look(context, url, path, wait_for, problems):
     return page
 
 
-def of_run(context, url, problems, shot):
+def of_run(context, url, problems, shots, width):
     page = look(context, url, "", "#ranks table", problems)
     # Not `wait_for_function`, which evaluates text within the page: its policy forbids that.
     end = time.monotonic() + PATIENCE_MS / 1000
@@ -58,7 +58,7 @@ def of_run(context, url, problems, shot):
     for words in ("rank-behind", "load_batch", "Who waits for whom"):
         if words not in text:
             problems.append(f"the page does not say `{words}`")
-    page.screenshot(path=shot, full_page=True)
+    page.screenshot(path=f"{shots}/run-{width}.png", full_page=True)
     print(f"moved to another instant in {page.evaluate(SCRUB):.1f} ms (median)")
     before = page.inner_text("#as-of")
     page.keyboard.press("ArrowRight")
@@ -74,7 +74,7 @@ def of_run(context, url, problems, shot):
     label = page.get_attribute("#ranks canvas", "aria-label")
     if "1024 ranks on 16 nodes, 1 of them elsewhere" not in label:
         problems.append(f"by node, the ranks are `{label}`")
-    page.locator("section[aria-labelledby=ranks-title]").screenshot(path=shot.replace("run", "nodes"))
+    page.locator("section[aria-labelledby=ranks-title]").screenshot(path=f"{shots}/nodes-{width}.png")
     page.select_option("#shape", "time")
     page.wait_for_selector(".processes a", timeout=PATIENCE_MS)
     return page.locator(".processes a").first.get_attribute("href")
@@ -88,7 +88,7 @@ def main():
         for width, scheme in LOOKS:
             context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
             context.set_default_timeout(PATIENCE_MS)
-            process = of_run(context, url, problems, f"{shots}/run-{width}.png")
+            process = of_run(context, url, problems, shots, width)
             look(context, url, process, "details.thread", problems)
             look(context, url, "runs", "table", problems)
             docs = look(context, url, "docs/causes.html", "article", problems)

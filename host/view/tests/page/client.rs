@@ -11,7 +11,7 @@ use taskscope_view::{Server, Shown, View};
 use tokio::runtime::Runtime;
 
 /// How long a test waits for an answer on a busy machine.
-pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
+pub(crate) const DEADLINE: Duration = Duration::from_mins(4);
 
 /// A page that is served until this is dropped.
 pub(crate) struct Page {

@@ -10,3 +10,4 @@ mod damaged;
 mod job;
 #[path = "../../../store/tests/sample/mod.rs"]
 mod sample;
+mod several;
