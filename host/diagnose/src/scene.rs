@@ -265,6 +265,12 @@ impl<'a> Scene<'a> {
         evidence
     }
 
+    /// The same of the first few of `actors`.
+    pub(crate) fn standing_of_some(&self, actors: &[usize]) -> Vec<Evidence> {
+        let some = actors.iter().take(4);
+        some.flat_map(|actor| self.standing(*actor)).collect()
+    }
+
     /// All living processes that do nothing else than wait for one of `roots`, by edges and by groups of ranks.
     pub(crate) fn victims(&self, roots: &[usize]) -> Vec<usize> {
         let mut victims = self.graph.waiting_for(&self.case, roots);

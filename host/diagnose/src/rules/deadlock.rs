@@ -125,11 +125,7 @@ fn of_processes(scene: &Scene<'_>, circle: &[usize]) -> Verdict {
         .flat_map(|edge| edge.evidence.clone())
         .take(24)
         .collect();
-    let standing: Vec<Evidence> = circle
-        .iter()
-        .take(4)
-        .flat_map(|actor| scene.standing(*actor))
-        .collect();
+    let standing = scene.standing_of_some(circle);
     let victims = scene.victims(circle);
     let claim = scene
         .claim(State::Hung, Cause::Deadlock)

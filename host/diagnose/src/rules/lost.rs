@@ -92,10 +92,7 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         if waiting.len() == 1 { "s" } else { "" },
         words::at_actor(case, first),
     );
-    let standing = waiting
-        .iter()
-        .take(4)
-        .flat_map(|actor| scene.standing(*actor));
+    let standing = scene.standing_of_some(&waiting);
     let claim = scene
         .claim(State::Hung, Cause::Crashed)
         .by(culprit)
@@ -130,10 +127,7 @@ fn unseen(scene: &Scene<'_>, waiting: &[usize], first: usize) -> Result<Verdict,
         if waiting.len() == 1 { "s" } else { "" },
         words::at_actor(case, first),
     );
-    let standing = waiting
-        .iter()
-        .take(4)
-        .flat_map(|actor| scene.standing(*actor));
+    let standing = scene.standing_of_some(waiting);
     let claim = scene
         .claim(State::Hung, Cause::Crashed)
         .blames(ended::culprit(case, it.node, end))
