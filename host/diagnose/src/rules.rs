@@ -2,6 +2,7 @@
 
 mod busy;
 mod cgroups;
+mod database;
 mod deadlock;
 mod ended;
 mod gil;
@@ -40,7 +41,7 @@ pub struct Rule {
 }
 
 /// All rules, the most certain and most telling first.
-const ALL: [&Rule; 25] = [
+const ALL: [&Rule; 26] = [
     &memory::KILLED,
     &memory::GONE,
     &stopped::RULE,
@@ -62,6 +63,7 @@ const ALL: [&Rule; 25] = [
     &busy::SHARED,
     &busy::STEPS,
     &waiting::FILE_LOCK,
+    &database::RULE,
     &zombies::RULE,
     &input::RULE,
     &waiting::PEER,
