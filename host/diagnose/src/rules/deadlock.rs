@@ -2,7 +2,7 @@
 
 use model::Process;
 
-use super::Rule;
+use super::{MOST, Rule};
 use crate::case::{thread_index, trace_of};
 use crate::graph::EdgeKind;
 use crate::motion::Motion;
@@ -150,6 +150,9 @@ fn threads(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             continue;
         }
         verdicts.push(of_threads(scene, index, culprit, &wanting));
+        if verdicts.len() == MOST {
+            break;
+        }
     }
     if verdicts.is_empty() {
         return Err(
