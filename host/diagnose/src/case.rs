@@ -100,7 +100,7 @@ pub(crate) struct Node<'a> {
     /// How its main process ended, where it did by itself.
     pub(crate) over: Option<Ending>,
     /// How its main process ended, where somebody told it to: what it did before is the point.
-    pub(crate) told_to_end: Option<Ending>,
+    pub(crate) told_to_end: Option<End<'a>>,
     /// Those that show whether something moves: the newest, [`PATIENCE`] intervals of them.
     pub(crate) window: Vec<usize>,
     /// By identity, the actors of this node.
@@ -187,10 +187,12 @@ impl<'a> Case<'a> {
             nodes: Vec::new(),
             actors: Vec::new(),
         };
-        for history in histories {
-            if !history.snapshots.is_empty() {
-                case.add(over(history), terms);
-            }
+        let there = histories.iter().filter(|it| !it.snapshots.is_empty());
+        let mut there: Vec<&History<'a>> = there.collect();
+        // In which order nodes are listed does not matter.
+        there.sort_by_key(|history| history.snapshots[0].task.node.as_str());
+        for history in there {
+            case.add(over(history), terms);
         }
         if case.nodes.is_empty() {
             return None;
