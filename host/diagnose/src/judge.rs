@@ -11,9 +11,6 @@ use crate::scene::{Scene, Stall};
 use crate::verdict::{Cause, Evidence, State, Verdict};
 use crate::{waits, words};
 
-/// More findings than this are not told.
-const FINDINGS: usize = 8;
-
 /// The answer, and how it came about.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judgement {
@@ -74,7 +71,7 @@ pub(crate) fn judge_scene(scene: &Scene<'_>) -> Judgement {
         otherwise(scene)
     } else {
         let mut first = held.remove(0);
-        held.truncate(FINDINGS);
+        held.truncate(rules::MOST - 1);
         first.findings = held;
         first
     };
