@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use model::{Snapshot, Timestamp};
 use serde::Serialize;
-use store::{Key, Place, Store};
+use store::{Clock, Key, Place, Store};
 
+use super::Sight;
 use crate::clocks;
 
 /// A node is silent where its newest snapshot is older than the newest of all by so many of its intervals, …
@@ -16,8 +17,10 @@ const LEAST: Duration = Duration::from_mins(1);
 /// A node of which nothing new is seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Silent {
-    /// How much older its newest snapshot is than the newest of all, seconds, as far as clocks can be compared.
+    /// How much older its newest snapshot is than the newest of all, seconds, by the clocks.
     pub(crate) behind_s: u64,
+    /// Whether something that both saw tells how its clock stands to that of the others.
+    pub(crate) is_clock_compared: bool,
     /// When it last stored one, by its own clock.
     pub(crate) last: Timestamp,
     /// Its name.
@@ -35,10 +38,15 @@ impl Silent {
             (ranks, true) => format!("rank {ranks}'s node ({})", self.node),
             (ranks, false) => format!("the node of ranks {ranks} ({})", self.node),
         };
+        let by = if self.is_clock_compared {
+            ""
+        } else {
+            ", if its clock is right"
+        };
         format!(
-            "{whose} has stored nothing since {} UTC, {} s before the others; it is not judged",
+            "{whose} has stored nothing since {} UTC, {} before the others{by}; it is not judged",
             self.last.human(),
-            self.behind_s
+            clocks::span(i64::try_from(self.behind_s).unwrap_or(i64::MAX))
         )
     }
 }
@@ -48,12 +56,12 @@ pub(super) fn is_any_silent(nodes: &[Vec<Snapshot>]) -> bool {
     !silent(&newest(nodes), &[]).is_empty()
 }
 
-/// Returns how far the clock of each node is taken to be ahead of the first one's, microseconds.
-pub(super) async fn ahead(
+/// Returns how the clock of each node stands to that of the first one.
+pub(super) async fn clocks(
     store: &Store,
     place: &Place,
     nodes: &[Vec<Snapshot>],
-) -> anyhow::Result<Vec<i64>> {
+) -> anyhow::Result<Vec<Clock>> {
     let newest = newest(nodes);
     let Some((first, rest)) = newest.split_first() else {
         return Ok(Vec::new());
@@ -66,13 +74,30 @@ pub(super) async fn ahead(
         id: first.capture.id,
     };
     let others: Vec<String> = rest.iter().map(|it| it.task.node.clone()).collect();
-    Ok(clocks::together(store, &key, &others).await?.ahead)
+    Ok(clocks::together(store, &key, &others).await?.clocks)
 }
 
-/// Takes the nodes out of `nodes` that are silent, and says which; `ahead` is how far their clocks are ahead of the first one's,
-/// microseconds. Where that is not known they are taken as they are.
-pub(super) fn take_the_silent(nodes: &mut Vec<Vec<Snapshot>>, ahead: &[i64]) -> Vec<Silent> {
-    let silent = silent(&newest(nodes), ahead);
+/// Returns how old the newest snapshot of all is, in words, where it is so old that something must have kept others from coming.
+pub(crate) fn age(sight: &Sight, now: Timestamp) -> Option<String> {
+    let newest = newest(&sight.nodes);
+    let last = newest
+        .into_iter()
+        .max_by_key(|it| it.capture.completed_at)?;
+    let age = now.since(last.capture.completed_at);
+    let is_old = age > LEAST.max(usual(last));
+    is_old.then(|| clocks::span(i64::try_from(age.as_secs()).unwrap_or(i64::MAX)))
+}
+
+/// The time that a few snapshots of a node take.
+fn usual(snapshot: &Snapshot) -> Duration {
+    let interval = snapshot.capture.interval_s.unwrap_or(0.0);
+    Duration::try_from_secs_f64(interval * INTERVALS).unwrap_or_default()
+}
+
+/// Takes the nodes out of `nodes` that are silent, and says which; `clocks` is how their clocks stand to the first one's. Where that
+/// is not known they are taken as they are.
+pub(super) fn take_the_silent(nodes: &mut Vec<Vec<Snapshot>>, clocks: &[Clock]) -> Vec<Silent> {
+    let silent = silent(&newest(nodes), clocks);
     nodes.retain(|snapshots| {
         let last = snapshots.last();
         let name = last.map(|it| it.task.node.as_str());
@@ -85,21 +110,20 @@ fn newest(nodes: &[Vec<Snapshot>]) -> Vec<&Snapshot> {
     nodes.iter().filter_map(|it| it.last()).collect()
 }
 
-/// Which of the nodes with these newest snapshots are silent; `ahead` is how far the clock of each is ahead of the first's,
-/// microseconds.
-fn silent(newest: &[&Snapshot], ahead: &[i64]) -> Vec<Silent> {
-    let common = |index: usize| {
-        let at = newest[index].capture.started_at.as_microseconds();
-        at.saturating_sub(ahead.get(index).copied().unwrap_or(0))
+/// Which of the nodes with these newest snapshots are silent; `clocks` is how the clock of each stands to the first's.
+fn silent(newest: &[&Snapshot], clocks: &[Clock]) -> Vec<Silent> {
+    let clock = |index: usize| clocks.get(index).copied().unwrap_or_default();
+    let common = |index: usize| clock(index).common(newest[index].capture.started_at);
+    let Some(latest) = (0..newest.len()).max_by_key(|index| common(*index)) else {
+        return Vec::new();
     };
-    let latest = (0..newest.len()).map(common).max().unwrap_or(0);
+    let is_compared = |index: usize| index == 0 || !clock(index).offset.is_unknown();
     let silent = newest.iter().enumerate().filter_map(|(index, snapshot)| {
-        let behind = latest.saturating_sub(common(index));
+        let behind = common(latest).saturating_sub(common(index));
         let behind = Duration::from_micros(u64::try_from(behind).unwrap_or(0));
-        let interval = snapshot.capture.interval_s.unwrap_or(0.0);
-        let usual = Duration::try_from_secs_f64(interval * INTERVALS).unwrap_or_default();
-        (behind > LEAST.max(usual)).then(|| Silent {
+        (behind > LEAST.max(usual(snapshot))).then(|| Silent {
             behind_s: behind.as_secs(),
+            is_clock_compared: is_compared(index) && is_compared(latest),
             last: snapshot.capture.started_at,
             node: snapshot.task.node.clone(),
             ranks: diagnose::ranges(diagnose::ranks_of(snapshot)),
@@ -142,6 +166,18 @@ mod tests {
         serde_json::from_value(document).unwrap()
     }
 
+    /// A clock that is known to be so many seconds ahead.
+    fn ahead(seconds: i64) -> Clock {
+        let ahead = seconds * 1_000_000;
+        Clock {
+            ahead,
+            offset: store::Offset {
+                least: Some(ahead - 1),
+                most: Some(ahead + 1),
+            },
+        }
+    }
+
     #[test]
     fn a_node_is_silent_by_the_time_that_its_clock_stands_for() {
         let [one, two] = [newest("a", "1", 400), newest("b", "5", 200)];
@@ -155,30 +191,39 @@ mod tests {
             ),
             ("b", "5", 200)
         );
+        assert!(!found[0].is_clock_compared);
         // Its clock is 190 s behind: it stored the snapshot but 10 s before.
-        assert_eq!(silent(&[&one, &two], &[0, -190_000_000]), []);
+        assert_eq!(silent(&[&one, &two], &[Clock::default(), ahead(-190)]), []);
+        // Three hours off is as good.
+        let hours = newest("b", "5", 400 + 3 * 3600);
+        let clocks = [Clock::default(), ahead(3 * 3600)];
+        assert_eq!(silent(&[&one, &hours], &clocks), []);
+        assert_eq!(silent(&[&one, &hours], &[])[0].node, "a");
         // And one that looks as new as the other is five minutes old.
         let [one, two] = [newest("a", "1", 400), newest("b", "5", 400)];
         assert_eq!(silent(&[&one, &two], &[]), []);
-        assert_eq!(silent(&[&one, &two], &[0, 300_000_000])[0].behind_s, 300);
+        let found = silent(&[&one, &two], &[Clock::default(), ahead(300)]);
+        assert_eq!((found[0].behind_s, found[0].is_clock_compared), (300, true));
     }
 
     #[test]
     fn who_is_silent_is_said_with_its_ranks() {
         let silent = |ranks: &str| Silent {
             behind_s: 190,
+            is_clock_compared: ranks != "4-7",
             last: Timestamp::from_microseconds(1_796_000_000_000_000).unwrap(),
             node: "node-1".to_owned(),
             ranks: ranks.to_owned(),
         };
         assert_eq!(
             silent("5").words(),
-            "rank 5's node (node-1) has stored nothing since 2026-11-30 00:53:20 UTC, 190 s before the others; it is not judged"
+            "rank 5's node (node-1) has stored nothing since 2026-11-30 00:53:20 UTC, 3m10s before the others; it is not judged"
         );
+        let several = silent("4-7").words();
         assert!(
-            silent("4-7")
-                .words()
-                .starts_with("the node of ranks 4-7 (node-1) has")
+            several.starts_with("the node of ranks 4-7 (node-1) has")
+                && several.contains("before the others, if its clock is right;"),
+            "{several}"
         );
         assert!(silent("").words().starts_with("node node-1 has"));
     }

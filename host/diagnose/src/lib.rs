@@ -38,7 +38,7 @@ pub use judge::{Judgement, Tried, judge};
 pub use live::{News, Recent, Tuning};
 pub use merged::{
     Both, Class, Comparison, Level, Merged, Merging, Move, Moves, Node as MergedNode, Others,
-    Selection, Side, Stay, Threads, Unread,
+    Selection, Side, Stay, Threads, TwoSets, Unread,
 };
 pub use pointer::resolve;
 pub use python::{is_standard_library, main_trace, telling_frame};

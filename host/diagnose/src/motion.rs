@@ -310,6 +310,13 @@ fn runs(thread: &Thread) -> Option<(&str, &str)> {
     ))
 }
 
+/// How long a thread has waited for a processor: the second number of `schedstat`; nothing where that is not known.
+fn held_back(thread: &Thread) -> Duration {
+    let text = thread.schedstat.as_deref().unwrap_or_default();
+    let waited = text.split_ascii_whitespace().nth(1).map(str::parse);
+    waited.map_or(Duration::ZERO, |it| Duration::from_nanos(it.unwrap_or(0)))
+}
+
 /// Whether the main thread is elsewhere in its program.
 fn main_moved(views: &[(usize, &Process)]) -> bool {
     let stacks = stacks(views, views[views.len() - 1].1.pid);

@@ -543,3 +543,17 @@ fn one_that_waits_for_requests_while_the_others_wait_to_be_told() {
         assert_ne!(ask(&snapshots[..count]).verdict, State::Hung);
     }
 }
+
+/// An evaluation that works and waits by turns, and is waiting at each look, is no loop that turns.
+#[test]
+fn one_alone_that_counted_and_works_by_turns() {
+    let snapshots = story(16, |instant, shot| {
+        let mut doing = polls(instant).at(&["evaluate train.py 3", "main train.py 29"]);
+        doing.ticks = u64::from(instant) * 20;
+        let process = shot.process(10, 1, &doing);
+        counts(process, "main", instant.min(3) * 5);
+    });
+    for count in 1..=snapshots.len() {
+        assert_ne!(ask(&snapshots[..count]).verdict, State::Hung);
+    }
+}
