@@ -199,9 +199,7 @@ fn stands_still(case: &Case<'_>, rank: usize, waits: bool) -> bool {
         };
         moves_not && !may_come_back(actor)
     };
-    // What it does is known at the instants of snapshots alone: a loop over several lines may be at one of them by chance.
-    let turns = motion(rank) == Motion::Spins
-        && actor.seen.is_some_and(|seen| seen.same_for > PATIENCE + 1);
+    let turns = actor.seen.is_some_and(|seen| seen.turns());
     // A child that uses a processor is at work for its rank: a compiler, a decoder.
     let children = case.descendants(rank).into_iter();
     let mut children = children.filter(|child| case.actors[*child].fate == Fate::Alive);

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use super::Rule;
-use crate::case::PATIENCE;
 use crate::graph::EdgeKind;
-use crate::motion::{Motion, Seen};
+use crate::motion::Seen;
 use crate::scene::{Scene, Stall};
 use crate::verdict::{Cause, State, Verdict};
 use crate::wait::Wait;
@@ -33,9 +32,7 @@ fn busy(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         return Err(reason.unwrap_or_else(|| "no process uses a processor at one line".to_owned()));
     }
     let case = &scene.case;
-    // A loop over several lines may be at one of them by chance a few times.
-    let turns_on = |seen: Seen| seen.motion == Motion::Spins && seen.same_for > PATIENCE + 1;
-    let spinning = case.those(|actor| case.actors[actor].seen.is_some_and(turns_on));
+    let spinning = case.those(|actor| case.actors[actor].seen.is_some_and(|seen| seen.turns()));
     let victims = case.those(|actor| waits_for_one_of(scene, actor, &spinning));
     let Some(first) = victims.first() else {
         return Err(
@@ -106,14 +103,12 @@ fn stopped_counting(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         let least = Duration::try_from_secs_f64(interval * INTERVALS).unwrap_or(Duration::MAX);
         let usual = seen.step_time.saturating_mul(STEP_TIMES);
         // One that is asleep at a look works by turns.
-        let turns = seen.same_for > PATIENCE + 1 && case.actors[actor].wait != Wait::Sleep;
+        let turns = seen.turns() && case.actors[actor].wait != Wait::Sleep;
         let is_long = seen.step_since >= usual && seen.step_since >= least;
         turns && !seen.step_time.is_zero() && is_long
     };
     let turns = |actor: usize| {
-        let seen = case.actors[actor]
-            .seen
-            .filter(|seen| seen.motion == Motion::Spins);
+        let seen = case.actors[actor].seen;
         seen.is_some_and(|seen| long(actor, &seen))
     };
     let turning = case.those(turns);

@@ -143,7 +143,9 @@ fn one_that_turns_in_a_loop_is_behind_those_that_wait() {
         launcher(shot, instant);
         for rank in 0..3 {
             let doing = if rank == 1 {
-                runs(instant).at(&["spin train.py 44", "main train.py 29"])
+                runs(instant)
+                    .at(&["spin train.py 44", "main train.py 29"])
+                    .with_gil()
             } else {
                 meets()
             };
@@ -376,7 +378,9 @@ fn brothers_at_a_barrier_wait_for_the_one_that_turns() {
         shot.process(
             23,
             10,
-            &runs(instant).at(&["shrink sim.py 9", "work sim.py 18"]),
+            &runs(instant)
+                .at(&["shrink sim.py 9", "work sim.py 18"])
+                .with_gil(),
         );
         shot.shared("0xb0", &[20, 21, 22], &[10, 20, 21, 22, 23]);
     });
@@ -399,7 +403,9 @@ fn brothers_wait_for_the_one_that_spins_on_a_flag_in_shared_memory() {
         shot.process(
             21,
             10,
-            &runs(instant).at(&["until_ready sim.py 31", "work sim.py 18"]),
+            &runs(instant)
+                .at(&["until_ready sim.py 31", "work sim.py 18"])
+                .with_gil(),
         );
         shot.shared("0xb0", &[20], &[20, 21]);
     });
@@ -412,7 +418,7 @@ fn the_one_that_spins_without_a_stack_is_found_by_what_it_maps() {
         shot.process(10, 1, &crate::story::waits_for(20).at(&["main sim.py 50"]));
         shot.process(20, 10, &semaphore("0xb0").at(&["work sim.py 20"]));
         shot.process(21, 10, &semaphore("0xb0").at(&["work sim.py 20"]));
-        shot.process(22, 10, &runs(instant).at(&["merge sim.py 77"]));
+        shot.process(22, 10, &runs(instant).at(&["merge sim.py 77"]).with_gil());
         shot.shared("0xb0", &[20, 21], &[10, 20, 21, 22]);
     });
     let verdict = expect(&snapshots, State::Hung, Cause::BusyLoop, Some(22));
@@ -428,7 +434,9 @@ fn one_alone_that_counted_and_turns_at_one_line_instead() {
             shot.process(
                 10,
                 1,
-                &runs(instant).at(&["until_flag train.py 3", "main train.py 31"]),
+                &runs(instant)
+                    .at(&["until_flag train.py 3", "main train.py 31"])
+                    .with_gil(),
             )
         };
         counts(process, "main", instant.min(6) * 10);
@@ -611,4 +619,33 @@ fn a_first_step_that_was_long_is_no_measure_of_later_ones() {
     };
     expect(&told(4), State::Hung, Cause::RankBehind, Some(22));
     assert_ne!(ask(&told(0)).verdict, State::Hung);
+}
+
+/// A call of a library that computes without the interpreter's lock is work, and may take long; so is none that keeps the lock.
+#[test]
+fn one_in_a_long_call_of_a_library_while_the_others_meet() {
+    let told = |count: u32, keeps_lock: bool| {
+        story(count, |instant, shot| {
+            launcher(shot, instant);
+            for rank in 0..3 {
+                let mut computes = runs(instant).at(&["score metrics.py 7", "main train.py 29"]);
+                if keeps_lock {
+                    computes = computes.with_gil();
+                }
+                let doing = if rank == 2 { computes } else { meets() };
+                shot.rank(rank, 20 + i32::try_from(rank).unwrap(), &doing);
+            }
+        })
+    };
+    for count in 1..=12 {
+        let verdict = ask(&told(count, false));
+        assert_ne!(
+            verdict.verdict,
+            State::Hung,
+            "after {count}: {}",
+            verdict.summary
+        );
+    }
+    expect(&told(8, true), State::Hung, Cause::RankBehind, Some(22));
+    expect(&told(16, false), State::Hung, Cause::RankBehind, Some(22));
 }

@@ -84,7 +84,9 @@ pub(super) fn busy_loop(is_refuted: bool) -> Job {
     let snapshots = story(COUNT, |instant, shot| {
         shot.process(10, 1, &polls(instant).at(&["main sim.py 50"]));
         shot.process(20, 10, &semaphore("0xb0").at(&["work sim.py 20"]));
-        let turns = runs(instant).at(&["until_ready sim.py 31", "work sim.py 18"]);
+        let turns = runs(instant)
+            .at(&["until_ready sim.py 31", "work sim.py 18"])
+            .with_gil();
         let process = shot.process(21, 10, &turns);
         counts(process, "work", if is_refuted { instant } else { 0 });
         shot.shared("0xb0", &[20], &[20, 21]);
@@ -95,7 +97,9 @@ pub(super) fn busy_loop(is_refuted: bool) -> Job {
 /// Refuted: it counts on.
 pub(super) fn busy_loop_by_steps(is_refuted: bool) -> Job {
     let snapshots = story(16, |instant, shot| {
-        let turns = runs(instant).at(&["until_flag train.py 3", "main train.py 31"]);
+        let turns = runs(instant)
+            .at(&["until_flag train.py 3", "main train.py 31"])
+            .with_gil();
         let works = polls(instant).at(&["main train.py 30"]);
         let process = shot.process(10, 1, if instant < 6 { &works } else { &turns });
         let counted = if is_refuted { instant } else { instant.min(6) };
