@@ -8,4 +8,3 @@ mod sight;
 pub(crate) use ends::{ends, read_ends};
 pub(crate) use page::{comparison, explanation, page};
 pub(crate) use reading::{Sight, read};
-pub(crate) use sight::Silent;

@@ -2,13 +2,12 @@
 
 use std::fmt::Write as _;
 
-use diagnose::{Cause, Culprit, Evidence, State, Tried, Twin, Verdict, Victim};
+use diagnose::{Cause, Culprit, Evidence, Silent, State, Tried, Twin, Verdict, Victim};
 use model::{Process, Snapshot};
 
 use crate::page::{base_name, bold, red, safe, yellow};
 use crate::root::few;
 use crate::ui::Ui;
-use crate::why::Silent;
 
 /// Frames of the culprit's stack that are shown.
 const FRAMES: usize = 12;

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use diagnose::Silent;
 use model::{Snapshot, Timestamp};
 use store::{Entry, Key, Place, Since, Store, StoreError};
 
-use super::sight::{self, Silent};
+use super::sight;
 use crate::clocks;
 use crate::root::{At, Chosen};
 

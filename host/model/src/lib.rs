@@ -15,6 +15,7 @@ mod ipc;
 mod machine;
 mod mount;
 mod namespaces;
+mod natural_order;
 mod obituary;
 mod plugin_outcome;
 mod pressure;
@@ -50,6 +51,7 @@ pub use ipc::{
 pub use machine::{Cgroup, Filesystem, MachineFacts, SharedMemory};
 pub use mount::{Mount, MountPurpose};
 pub use namespaces::NamespaceSet;
+pub use natural_order::natural_order;
 pub use obituary::{
     BetweenLooks, Circumstance, Holder, LastCpu, LastMemory, Obituary, ObituarySegment, Unseen,
 };

@@ -15,6 +15,8 @@ pub(crate) struct Digest {
     pub(crate) gaps: u64,
     /// The mean of all GPUs, percent.
     pub(crate) gpu_percent: Option<f64>,
+    /// How long after it the next one was to come, seconds.
+    pub(crate) interval_s: Option<f64>,
     /// The tightest memory limit.
     pub(crate) memory_limit_bytes: Option<u64>,
     /// Memory: of the cgroup with the limit, else the sum of RSS.
@@ -61,6 +63,7 @@ impl Digest {
             findings: findings(&snapshot.findings),
             gaps: snapshot.gaps.iter().map(|gap| u64::from(gap.count)).sum(),
             gpu_percent: gpus(snapshot),
+            interval_s: snapshot.capture.interval_s,
             memory_limit_bytes,
             memory_bytes: with_limit
                 .and_then(|memory| memory.usage_bytes)

@@ -139,6 +139,12 @@ impl Moment {
         })
     }
 
+    /// Returns the nodes that had no snapshot by then.
+    pub(crate) fn without_snapshot(&self) -> impl Iterator<Item = &str> {
+        let names = self.run.nodes.iter().map(|node| node.place.node.as_str());
+        names.filter(|name| self.nodes.iter().all(|at| at.place.node != *name))
+    }
+
     /// Returns the snapshot of a node as an address names it; the instant where it has none.
     pub(crate) fn named(&self, node: &str) -> String {
         let mut nodes = self.nodes.iter();

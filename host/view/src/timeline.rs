@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::answer::Trouble;
 use crate::curves::{Curves, Event};
 use crate::digest::{Brief, Digest};
-use crate::grid::{Cell, Grid, found, grid, window};
+use crate::grid::{Cell, Grid, findings, grid, window};
 use crate::query::Query;
 use crate::runs::{Node, Run};
 use crate::view::View;
@@ -35,7 +35,7 @@ pub(crate) struct Timeline {
     from: i64,
     looks: LookColumns,
     /// How many objects are not read yet: ask again.
-    missing: usize,
+    pub(crate) missing: usize,
     node: String,
     nodes: Vec<String>,
     /// How many snapshots this node has.
@@ -169,12 +169,13 @@ fn times_found(node: &Node) -> Vec<(i64, i64)> {
     let mut is_open = false;
     for entry in &node.entries {
         let at = node.common(entry.at()).as_microseconds();
+        let has_some = findings(entry) > 0;
         match times.last_mut() {
-            Some((_, until)) if is_open && found(entry) => *until = at,
-            _ if found(entry) => times.push((at, at)),
+            Some((_, until)) if is_open && has_some => *until = at,
+            _ if has_some => times.push((at, at)),
             _ => {}
         }
-        is_open = found(entry);
+        is_open = has_some;
     }
     times.truncate(FOUND);
     times
