@@ -1,7 +1,7 @@
 //! How the clocks of an attempt's nodes stand to each other: asked of what they saw together, and said in words.
 
-use model::Timestamp;
-use store::{Key, Offset, Place, Since, Store, StoreError, Timeline};
+use model::{Timestamp, span_words};
+use store::{Clock, Key, Offset, Place, Since, Store, StoreError, Timeline};
 
 use crate::root::AROUND;
 use crate::ui::Progress;
@@ -28,8 +28,8 @@ pub(crate) async fn offsets(store: &Store, key: &Key, others: &[String]) -> Vec<
 /// The snapshots of several nodes that are of one instant, whatever the clocks say.
 #[derive(Debug)]
 pub(crate) struct Together {
-    /// How far the clock of each node is taken to be ahead of the first one's, microseconds.
-    pub(crate) ahead: Vec<i64>,
+    /// How the clock of each node stands to that of the first one.
+    pub(crate) clocks: Vec<Clock>,
     /// That of each node; none where it has no snapshot.
     pub(crate) keys: Vec<Option<Key>>,
 }
@@ -74,7 +74,7 @@ pub(crate) async fn newest_together(
 impl Together {
     fn of(timeline: &Timeline, keys: Vec<Option<Key>>) -> Self {
         Self {
-            ahead: timeline.nodes.iter().map(|it| it.clock.ahead).collect(),
+            clocks: timeline.nodes.iter().map(|it| it.clock).collect(),
             keys,
         }
     }
@@ -151,13 +151,7 @@ pub(crate) fn words(offset: Offset) -> String {
 }
 
 fn span(seconds: i64) -> String {
-    let seconds = seconds.unsigned_abs();
-    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    match (hours, minutes) {
-        (0, 0) => format!("{rest}s"),
-        (0, minutes) => format!("{minutes}m{rest:02}s"),
-        (hours, minutes) => format!("{hours}h{minutes:02}m{rest:02}s"),
-    }
+    span_words(seconds.unsigned_abs())
 }
 
 #[cfg(test)]

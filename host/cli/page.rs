@@ -36,7 +36,7 @@ pub(crate) use people::{Looked, ranks};
 pub(crate) use process::process;
 pub(crate) use redactions::{page as redactions_page, redactions};
 pub(crate) use report::report;
-pub(crate) use text::{base_name, bold, count, red, safe, yellow};
+pub(crate) use text::{base_name, bold, count, cut, red, safe, yellow};
 pub(crate) use tree::state_words;
 
 /// Where the snapshot stands among others.

@@ -6,5 +6,6 @@ mod reading;
 mod sight;
 
 pub(crate) use ends::{ends, read_ends};
-pub(crate) use page::{comparison, explanation, page};
+pub(crate) use page::{explanation, page};
 pub(crate) use reading::{Sight, read};
+pub(crate) use sight::age;

@@ -1,10 +1,10 @@
 //! `why` about a job on several nodes, each with a collector of its own and one store.
 
 use serde_json::Value;
-use testkit::{DEADLINE, Sandbox, newest_python, wait_until};
+use testkit::{DEADLINE, PythonJob, Sandbox, newest_python, wait_until};
 
-use crate::read::own_address;
-use crate::support::sandbox;
+use crate::read::{TALKERS, own_address};
+use crate::support::{files, sandbox};
 use crate::why::{PRELUDE, why};
 
 /// A rank on a node of its own: rank 0 listens, rank 1 connects, and in step 30 opens a FIFO that nobody writes to.
@@ -122,4 +122,80 @@ fn the_rank_that_another_node_waits_for_is_found_there() {
         "{twin:#}"
     );
     assert_eq!(last.get("silent"), None);
+}
+
+/// Two that talk to each other, each on a node of its own, one of whose clocks is three hours ahead; rank 5's node has stored nothing
+/// for half an hour, and another node nothing ever.
+#[test]
+fn a_node_that_is_silent_is_told_and_one_whose_clock_is_hours_off_is_not_called_so() {
+    let Some(address) = own_address() else {
+        eprintln!("SKIPPED: this machine has no address but the loopback one");
+        return;
+    };
+    let sandbox = sandbox();
+    stored_by_four_nodes(&sandbox, &address);
+    let answer = why(&sandbox, &[]);
+    let silent = answer["silent"].as_array().unwrap();
+    assert_eq!(silent.len(), 1, "{answer:#}");
+    assert_eq!(
+        (&silent[0]["node"], &silent[0]["ranks"]),
+        (&"quiet".into(), &"5".into())
+    );
+    assert_eq!(answer["without_snapshot"], serde_json::json!(["never"]));
+    assert_eq!(answer["unreadable"], serde_json::json!(["torn"]));
+    let explained = why(&sandbox, &["--explain"]);
+    assert_eq!(explained["verdict"]["silent"], answer["silent"]);
+    // How far the clocks are apart is known as closely as the two were looked at.
+    let since = "rank 5's node (quiet) has stored nothing since 2026-11-30 14:02:00 UTC, 30m";
+    let by = " before the others, if its clock is right; it is not judged\n";
+    for more in [&["why"][..], &["why", "--explain"]] {
+        let page = sandbox.run(more).success().stdout;
+        assert!(page.contains(since) && page.contains(by), "{page}");
+        assert!(
+            page.contains("node never has stored no snapshot yet"),
+            "{page}"
+        );
+        assert!(
+            page.contains("node torn has no snapshot that can be read"),
+            "{page}"
+        );
+        assert!(!page.contains("late has stored nothing"), "{page}");
+    }
+}
+
+/// Snapshots of `early`, of `late`, whose clock is ahead, of `quiet`, and of `torn` one that cannot be read; `never` has a folder.
+#[track_caller]
+fn stored_by_four_nodes(sandbox: &Sandbox, address: &str) {
+    let python = newest_python();
+    let talkers = PythonJob::new(python, TALKERS).argument(address).start();
+    let alone = "import time\nprint('ready', flush=True)\ntime.sleep(600)\n";
+    let alone = PythonJob::new(python, alone).environment("RANK", "5");
+    let alone = alone.start();
+    let take = |node: &str, pid: i32, now: &str| {
+        let pid = pid.to_string();
+        let mut command = sandbox.command(["--now", now, "snapshot", "--pid", &pid]);
+        command
+            .args(["--store", ".taskscope"])
+            .env("TORCHELASTIC_RUN_ID", "job")
+            .env("TORCHELASTIC_RESTART_COUNT", "0")
+            .env("HOSTNAME", node);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    let (sender, receiver) = (talkers.printed("sender"), talkers.printed("receiver"));
+    take("quiet", alone.pid(), "2026-11-30T14:02:00Z");
+    for (ours, theirs) in [
+        ("2026-11-30T14:32:00Z", "2026-11-30T17:32:01Z"),
+        ("2026-11-30T14:32:10Z", "2026-11-30T17:32:11Z"),
+    ] {
+        take("early", sender, ours);
+        take("late", receiver, theirs);
+    }
+    let index = &files(&sandbox.path(".taskscope"), "index.json")[0];
+    let attempt = index.ancestors().nth(2).unwrap();
+    std::fs::create_dir(attempt.join("node-never")).unwrap();
+    let torn = attempt.join("node-torn/snapshots");
+    std::fs::create_dir_all(&torn).unwrap();
+    let name = "20261130T143200.000000Z-000000.json.gz";
+    std::fs::write(torn.join(name), "torn").unwrap();
 }

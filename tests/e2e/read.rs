@@ -241,7 +241,7 @@ pub(crate) fn own_address() -> Option<String> {
 }
 
 /// Two processes with a connection on which the one sends all the time.
-const TALKERS: &str = "
+pub(crate) const TALKERS: &str = "
 import os, socket, sys, time
 
 listener = socket.socket()

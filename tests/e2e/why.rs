@@ -1,6 +1,7 @@
 //! `why` and `show --merged`: real jobs that get stuck in their own ways, and one that only looks so.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -41,13 +42,20 @@ pub(crate) fn why(sandbox: &Sandbox, more: &[&str]) -> Value {
     serde_json::from_str(&output.stdout).unwrap()
 }
 
-/// Every pointer of the answer leads to the value that it cites.
+/// Every pointer of the answer, and of what was found beside it, leads to the value that it cites.
 #[track_caller]
 pub(crate) fn resolves(sandbox: &Sandbox, answer: &Value) {
     let evidence = answer["evidence"].as_array().unwrap();
     assert!(!evidence.is_empty(), "{answer:#}");
     let mut documents = BTreeMap::new();
-    for item in evidence {
+    let findings = answer["findings"].as_array().unwrap().iter();
+    let beside = findings.flat_map(|it| it["evidence"].as_array().unwrap());
+    let twin = answer["twin"]["differences"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let differing = twin.flat_map(|it| it["evidence"].as_array().unwrap());
+    for item in evidence.iter().chain(beside).chain(differing) {
         let id = item["snapshot"].as_str().unwrap();
         let document =
             documents
@@ -106,8 +114,28 @@ fn threads_that_take_two_locks_in_opposite_order() {
     ] {
         assert!(page.contains(words), "{words}: {page}");
     }
-    // The same snapshots, the same text.
+    // The same snapshots, the same text, in whichever order a service lists them.
     assert_eq!(page, sandbox.run(explain).success().stdout);
+    let (from, to) = (sandbox.path(".taskscope"), sandbox.path("copy"));
+    copy_backwards(&from, &to);
+    let elsewhere = ["why", "copy", "--explain", "--at", at];
+    assert_eq!(page, sandbox.run(elsewhere).success().stdout);
+}
+
+/// Copies a store, the last file first.
+fn copy_backwards(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    let entries = std::fs::read_dir(from).unwrap();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in paths.into_iter().rev() {
+        let copy = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy_backwards(&path, &copy);
+        } else if path.is_file() {
+            std::fs::copy(&path, copy).unwrap();
+        }
+    }
 }
 
 /// Three ranks that meet through a service of the launcher; rank 1 opens a FIFO that nobody writes to.

@@ -1,7 +1,7 @@
 //! `taskscope why`
 
 use clap::Args;
-use diagnose::{Judgement, Twin};
+use diagnose::{Judgement, State, Twin};
 use serde_json::Value;
 use store::Store;
 
@@ -43,24 +43,21 @@ pub(crate) fn run(args: &WhyArgs, world: &World) -> anyhow::Result<Outcome> {
         let source = root::source(&store, &location, args.stored.wanted()).await?;
         let chosen = source.find(&store, args.at).await?;
         let sight = why::read(&store, chosen, args.at, args.stored.node.is_some()).await?;
-        // What came after an instant that was asked for does not count.
-        let records = match args.at {
-            At::Latest => why::read_ends(&store, &sight.nodes).await?,
-            At::Id(_) | At::Time(_) => Vec::new(),
-        };
+        let records = why::read_ends(&store, &sight.nodes).await?;
         anyhow::Ok((sight, records))
     })?;
-    let Sight {
-        nodes,
-        silent,
-        without_snapshot,
-    } = &sight;
-    let histories: Vec<diagnose::History<'_>> = nodes
+    let histories: Vec<diagnose::History<'_>> = sight
+        .nodes
         .iter()
         .enumerate()
-        .map(|(node, snapshots)| diagnose::History {
-            snapshots: snapshots.iter().collect(),
-            ends: why::ends(records.get(node)),
+        .map(|(node, snapshots)| {
+            // What came after an instant that was asked for does not count.
+            let newest = snapshots.last();
+            let until = newest.and_then(|newest| sight.until(args.at, newest));
+            diagnose::History {
+                snapshots: snapshots.iter().collect(),
+                ends: why::ends(records.get(node), until),
+            }
         })
         .collect();
     let judgement = diagnose::judge(&histories);
@@ -68,8 +65,7 @@ pub(crate) fn run(args: &WhyArgs, world: &World) -> anyhow::Result<Outcome> {
     let text = match (args.json, args.explain) {
         (true, explain) => json(&judgement, twin.as_ref(), &sight, explain)?,
         (false, explain) => {
-            let mut text = why::page(&judgement.verdict, nodes, world.ui);
-            text += &why::comparison(twin.as_ref(), silent, without_snapshot);
+            let mut text = why::page(&judgement.verdict, twin.as_ref(), &sight, world.ui);
             if explain {
                 text += &why::explanation(&judgement.tried, world.ui);
             }
@@ -77,10 +73,18 @@ pub(crate) fn run(args: &WhyArgs, world: &World) -> anyhow::Result<Outcome> {
         }
     };
     ui::data(&text)?;
+    let is_open = !matches!(judgement.verdict.verdict, State::Finished | State::Failed);
+    if let Some(old) =
+        why::age(&sight, world.clock.now()).filter(|_| is_open && args.at == At::Latest)
+    {
+        ui::say(&format!(
+            "the newest snapshot is {old} old: nothing has been stored since, so how the task is now is not seen"
+        ));
+    }
     Ok(Outcome::Well)
 }
 
-/// Returns the verdict, with `twin`, `silent` and `without_snapshot` beside its own fields where there is something to say; with `explain` as one
+/// Returns the verdict, with `twin`, `silent`, `unreadable` and `without_snapshot` beside its own fields where there is something to say; with `explain` as one
 /// field of what also has the rules that were tried.
 fn json(
     judgement: &Judgement,
@@ -105,9 +109,14 @@ fn json(
         if !sight.silent.is_empty() {
             fields.insert("silent".to_owned(), serde_json::to_value(&sight.silent)?);
         }
-        if !sight.without_snapshot.is_empty() {
-            let names = serde_json::to_value(&sight.without_snapshot)?;
-            fields.insert("without_snapshot".to_owned(), names);
+        let missing = [
+            ("unreadable", &sight.unreadable),
+            ("without_snapshot", &sight.without_snapshot),
+        ];
+        for (key, names) in missing {
+            if !names.is_empty() {
+                fields.insert(key.to_owned(), serde_json::to_value(names)?);
+            }
         }
     }
     Ok(serde_json::to_string(&document)? + "\n")

@@ -1,7 +1,7 @@
 //! The obituaries that `taskscope why` reads beside the snapshots.
 
 use diagnose::End;
-use model::{ObituarySegment, Snapshot};
+use model::{ObituarySegment, Snapshot, Timestamp};
 use store::{Place, RecordKind, Store, StoreError};
 
 /// Records that are read of one node, the first and the newest: the causes, and how it ended.
@@ -49,8 +49,8 @@ async fn of_node(store: &Store, place: &Place) -> Result<Records, StoreError> {
     Ok(records)
 }
 
-/// Returns the ends of a node in their order.
-pub(crate) fn ends(records: Option<&Records>) -> Vec<End<'_>> {
+/// Returns the ends of a node in their order, those until an instant where one is given.
+pub(crate) fn ends(records: Option<&Records>, until: Option<Timestamp>) -> Vec<End<'_>> {
     let mut ends: Vec<End<'_>> = Vec::new();
     for (record, segment) in records.into_iter().flatten() {
         let obituaries = segment.obituaries.iter().enumerate();
@@ -60,6 +60,7 @@ pub(crate) fn ends(records: Option<&Records>) -> Vec<End<'_>> {
             index,
         }));
     }
+    ends.retain(|end| until.is_none_or(|until| end.obituary.ended_at <= until));
     // Two collectors, one after the other, count from 0 each.
     ends.sort_by_key(|end| (end.obituary.ended_at, end.obituary.order));
     ends

@@ -2,36 +2,37 @@
 
 use std::fmt::Write as _;
 
-use diagnose::{Cause, Culprit, Evidence, Silent, State, Tried, Twin, Verdict, Victim};
-use model::{Process, Snapshot};
+use diagnose::{Cause, Culprit, State, Tried, Twin, Verdict, Victim};
+use model::{Process, SharedFrame, Snapshot};
 
-use crate::page::{base_name, bold, red, safe, yellow};
+use crate::page::{base_name, bold, cut, red, safe, yellow};
 use crate::root::few;
 use crate::ui::Ui;
+use crate::why::Sight;
 
-/// Frames of the culprit's stack that are shown.
+/// Frames of the culprit's stack that are shown; where the one to blame is not among the innermost of them, so many come before it.
 const FRAMES: usize = 12;
+const INNERMOST: usize = 3;
 /// A difference in longer words takes a line for each of the two.
 const SHORT: usize = 78;
-/// Values that are shown as evidence; `--json` has all.
+/// Values that are shown as evidence, and how much of each; `--json` has all.
 const EVIDENCE: usize = 12;
+const VALUE: usize = 100;
+/// More nodes than these take one line together.
+const NODES: usize = 4;
 
-/// Returns the page.
-pub(crate) fn page(verdict: &Verdict, nodes: &[Vec<Snapshot>], ui: Ui) -> String {
+/// Returns the page: what is wrong and what to do first, what shows it last.
+pub(crate) fn page(verdict: &Verdict, twin: Option<&Twin>, sight: &Sight, ui: Ui) -> String {
     let mut page = String::new();
+    let nodes = &sight.nodes;
     title(&mut page, verdict, nodes, ui);
+    unseen(&mut page, sight);
     if let Some(culprit) = &verdict.culprit {
         blame(&mut page, culprit, nodes);
     }
     victims(&mut page, verdict);
-    if !verdict.evidence.is_empty() {
-        page.push_str("\nevidence\n");
-        for evidence in verdict.evidence.iter().take(EVIDENCE) {
-            line(&mut page, evidence, nodes.len() > 1);
-        }
-        if let Some(more @ 1..) = verdict.evidence.len().checked_sub(EVIDENCE) {
-            _ = writeln!(page, "  and {more} more: --json");
-        }
+    if let Some(twin) = twin.filter(|twin| !twin.differences.is_empty()) {
+        compare(&mut page, twin);
     }
     if !verdict.findings.is_empty() {
         page.push_str("\nalso\n");
@@ -47,6 +48,7 @@ pub(crate) fn page(verdict: &Verdict, nodes: &[Vec<Snapshot>], ui: Ui) -> String
     if let Some(advice) = advice(verdict.cause) {
         _ = writeln!(page, "\nwhat to try\n  {advice}");
     }
+    evidence(&mut page, verdict, nodes.len() > 1);
     page
 }
 
@@ -56,50 +58,79 @@ fn title(page: &mut String, verdict: &Verdict, nodes: &[Vec<Snapshot>], ui: Ui) 
         State::Slow | State::Unknown => yellow(&verdict.verdict.word(), ui.color),
         State::Healthy | State::Finished => bold(&verdict.verdict.word(), ui.color),
     };
-    _ = writeln!(
-        page,
-        "{word} ({}): {}",
-        verdict.cause.word(),
-        safe(&verdict.summary)
-    );
+    let cause = match verdict.cause.word() {
+        same if same == verdict.verdict.word() => String::new(),
+        cause => format!(" ({cause})"),
+    };
+    _ = writeln!(page, "{word}{cause}: {}", safe(&verdict.summary));
     let newest = nodes.iter().filter_map(|snapshots| snapshots.last());
-    for snapshot in newest {
-        let capture = &snapshot.capture;
-        _ = writeln!(
-            page,
-            "as of {} UTC  {}  attempt {}  node {}",
-            capture.started_at.human(),
+    let as_of = |snapshot: &Snapshot, nodes: &str| {
+        format!(
+            "as of {} UTC  {}  attempt {}  {nodes}\n",
+            snapshot.capture.started_at.human(),
             snapshot.task.pathspec,
             snapshot.task.attempt,
-            safe(&snapshot.task.node)
-        );
+        )
+    };
+    if nodes.len() > NODES {
+        let first = newest.min_by_key(|it| it.capture.started_at);
+        let line = first.map(|it| as_of(it, &format!("{} nodes", nodes.len())));
+        page.extend(line);
+        return;
+    }
+    for snapshot in newest {
+        let node = format!("node {}", safe(&snapshot.task.node));
+        *page += &as_of(snapshot, &node);
     }
 }
 
 fn blame(page: &mut String, culprit: &Culprit, nodes: &[Vec<Snapshot>]) {
     page.push_str("\nculprit ");
     if let Some(rank) = culprit.rank {
-        _ = write!(page, " rank {rank}");
+        _ = write!(page, " rank {rank},");
     }
-    _ = write!(page, " process {}", culprit.process);
+    _ = write!(page, " process {}", culprit.pid);
     if let Some(thread) = culprit.thread.filter(|thread| *thread != culprit.pid) {
-        _ = write!(page, " thread {thread}");
+        _ = write!(page, ", thread {thread}");
     }
     _ = writeln!(page, " on {}", safe(&culprit.node));
     let Some(process) = process(culprit, nodes) else {
         return;
     };
     _ = writeln!(page, "  {}", safe(&process.command));
+    let tid = culprit.thread.unwrap_or(culprit.pid);
+    let mut threads = process.proc.threads.iter();
+    let its = threads.find(|thread| thread.tid == tid);
+    if let Some(since) = its.and_then(|thread| thread.unchanged_since) {
+        _ = writeln!(page, "  it has not run since {} UTC", since.human());
+    }
     let thread = culprit.thread.and_then(|thread| u64::try_from(thread).ok());
     let traces = process.pyspy.iter().flat_map(|stacks| &stacks.traces);
     let trace = traces
         .clone()
         .find(|trace| trace.os_thread_id.is_some() && trace.os_thread_id == thread)
         .or_else(|| diagnose::main_trace(process));
-    for frame in trace.iter().flat_map(|trace| &trace.frames).take(FRAMES) {
-        let is_it = culprit.frame.as_ref().is_some_and(|place| {
+    let frames = trace.map_or(&[][..], |trace| trace.frames.as_slice());
+    let is_it = |frame: &SharedFrame| {
+        culprit.frame.as_ref().is_some_and(|place| {
             place.function == frame.name && place.file == frame.filename && place.line == frame.line
-        });
+        })
+    };
+    // The one to blame may be called through many of a library.
+    let telling = frames.iter().position(is_it).unwrap_or(0);
+    let left_out = match telling.saturating_sub(FRAMES - 1) {
+        0 => 0..0,
+        more => INNERMOST..INNERMOST + more + 1,
+    };
+    let shown = frames.iter().enumerate();
+    for (index, frame) in shown.take(FRAMES + left_out.len()) {
+        if left_out.contains(&index) {
+            if index == left_out.start {
+                _ = writeln!(page, "    … {} frames", left_out.len());
+            }
+            continue;
+        }
+        let is_it = is_it(frame);
         let mark = if is_it { ">" } else { " " };
         let file = base_name(&frame.filename);
         _ = writeln!(
@@ -137,78 +168,94 @@ fn victims(page: &mut String, verdict: &Verdict) {
         .iter()
         .filter(|victim| victim.rank.is_none());
     let pids: Vec<String> = others.map(|victim| victim.pid.to_string()).collect();
-    page.push_str("\nwaiting ");
+    let word = |one: &str, many: &str, count: usize| match count {
+        1 => one.to_owned(),
+        _ => many.to_owned(),
+    };
+    let mut waiting = Vec::new();
     if !ranks.is_empty() {
-        _ = write!(page, " ranks {ranks}");
+        let count = verdict.victims.len() - pids.len();
+        waiting.push(format!("{} {ranks}", word("rank", "ranks", count)));
     }
     if !pids.is_empty() {
-        _ = write!(page, " processes {}", pids.join(", "));
+        let word = word("process", "processes", pids.len());
+        waiting.push(format!("{word} {}", few(&pids)));
     }
-    page.push('\n');
+    _ = writeln!(page, "\nwaiting  {}", waiting.join(", "));
 }
 
-fn line(page: &mut String, evidence: &Evidence, with_node: bool) {
-    let mut value = evidence.value.to_string();
-    if value.chars().count() > 100 {
-        value = value.chars().take(99).collect::<String>() + "…";
+/// What shows it, by snapshot, in the order of the claim.
+fn evidence(page: &mut String, verdict: &Verdict, with_node: bool) {
+    if verdict.evidence.is_empty() {
+        return;
     }
-    let node = if with_node {
-        format!("{} ", safe(&evidence.node))
-    } else {
-        String::new()
+    page.push_str("\nevidence\n");
+    let mut of: Option<(&str, &str)> = None;
+    for evidence in verdict.evidence.iter().take(EVIDENCE) {
+        let snapshot = (evidence.node.as_str(), evidence.snapshot.as_str());
+        if of != Some(snapshot) {
+            let node = if with_node {
+                format!(" of node {}", safe(&evidence.node))
+            } else {
+                String::new()
+            };
+            _ = writeln!(page, "  {}{node}", evidence.snapshot);
+            of = Some(snapshot);
+        }
+        let value = cut(&evidence.value.to_string(), VALUE);
+        _ = writeln!(page, "    {} = {}", evidence.path, safe(&value));
+    }
+    if let Some(more @ 1..) = verdict.evidence.len().checked_sub(EVIDENCE) {
+        _ = writeln!(page, "    and {more} more: --json");
+    }
+}
+
+/// How the suspect differs from its twin.
+fn compare(page: &mut String, twin: &Twin) {
+    let who = |victim: &Victim| match victim.rank {
+        Some(rank) => format!("rank {rank}"),
+        None => format!("process {}", victim.pid),
     };
+    let (suspect, other) = (who(&twin.suspect), who(&twin.twin));
     _ = writeln!(
         page,
-        "  {node}{} {} = {}",
-        evidence.snapshot,
-        evidence.path,
-        safe(&value)
+        "\nwhat differs between {suspect} and {other}, which waits"
     );
-}
-
-/// Returns how the suspect differs from its twin, and of which nodes nothing new is seen.
-pub(crate) fn comparison(
-    twin: Option<&Twin>,
-    silent: &[Silent],
-    without_snapshot: &[String],
-) -> String {
-    let mut page = String::new();
-    if let Some(twin) = twin.filter(|twin| !twin.differences.is_empty()) {
-        let who = |victim: &Victim| match victim.rank {
-            Some(rank) => format!("rank {rank}"),
-            None => format!("process {}", victim.pid),
-        };
-        let (suspect, other) = (who(&twin.suspect), who(&twin.twin));
-        _ = writeln!(
-            page,
-            "\nwhat differs between {suspect} and {other}, which waits"
-        );
-        for difference in &twin.differences {
-            let [what, one, two] =
-                [&difference.what, &difference.suspect, &difference.twin].map(|text| safe(text));
-            let short = format!("  {what}: {one}; {other}: {two}");
-            if short.chars().count() <= SHORT {
-                _ = writeln!(page, "{short}");
-            } else {
-                _ = writeln!(page, "  {what}\n    {suspect}: {one}\n    {other}: {two}");
-            }
+    for difference in &twin.differences {
+        let [what, one, two] =
+            [&difference.what, &difference.suspect, &difference.twin].map(|text| safe(text));
+        let short = format!("  {what}: {one}; {other}: {two}");
+        if short.chars().count() <= SHORT {
+            _ = writeln!(page, "{short}");
+        } else {
+            _ = writeln!(page, "  {what}\n    {suspect}: {one}\n    {other}: {two}");
         }
     }
-    for node in silent {
-        _ = writeln!(page, "\n{}", safe(&node.words()));
+}
+
+/// Of which nodes nothing new is seen, or nothing at all.
+fn unseen(page: &mut String, sight: &Sight) {
+    for node in &sight.silent {
+        _ = writeln!(page, "{}", safe(&node.words()));
     }
-    if !without_snapshot.is_empty() {
-        let (nodes, verb) = match without_snapshot {
-            [_] => ("node", "has"),
-            _ => ("nodes", "have"),
+    let mut missing = |names: &[String], one: &str, many: &str| {
+        let (nodes, verb) = match names {
+            [] => return,
+            [_] => ("node", one),
+            _ => ("nodes", many),
         };
-        let names = safe(&few(without_snapshot));
-        _ = writeln!(
-            page,
-            "\n{nodes} {names} {verb} stored no snapshot yet, and so cannot be judged"
-        );
-    }
-    page
+        _ = writeln!(page, "{nodes} {} {verb}", safe(&few(names)));
+    };
+    missing(
+        &sight.without_snapshot,
+        "has stored no snapshot yet, and so cannot be judged",
+        "have stored no snapshot yet, and so cannot be judged",
+    );
+    missing(
+        &sight.unreadable,
+        "has no snapshot that can be read, and so is not judged",
+        "have no snapshot that can be read, and so are not judged",
+    );
 }
 
 /// Returns which rules were tried and how it went.
@@ -270,7 +317,9 @@ fn advice(cause: Cause) -> Option<&'static str> {
         Cause::DiskFull => "make room, or write elsewhere",
         Cause::FdExhausted => "close what is not needed any more, or raise `ulimit -n`",
         Cause::ZombieUnreaped => "wait for the children and look at how they ended",
-        Cause::Crashed => "look at its last words and at a core dump",
+        Cause::Crashed => {
+            "look at what it wrote last; where a signal ended it, at a core dump as well"
+        }
         Cause::Progressing | Cause::Finished | Cause::Unknown => return None,
     })
 }

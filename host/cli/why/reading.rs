@@ -1,10 +1,11 @@
 //! Reading the snapshots that are worth it to say what is wrong, as `diagnose` chooses them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use diagnose::Silent;
 use model::{Snapshot, Timestamp};
-use store::{Entry, Key, Place, Since, Store, StoreError};
+use store::{Clock, Entry, Key, Place, Since, Store, StoreError};
 
 use super::sight;
 use crate::clocks;
@@ -12,10 +13,14 @@ use crate::root::{At, Chosen};
 
 /// What is seen of an attempt.
 pub(crate) struct Sight {
+    /// How the clock of a node stands to that of the first one, by its name; absent where that was not asked.
+    pub(crate) clocks: BTreeMap<String, Clock>,
     /// The snapshots of each node, the oldest first.
     pub(crate) nodes: Vec<Vec<Snapshot>>,
     /// Nodes that are not among them, because they have stored nothing lately.
     pub(crate) silent: Vec<Silent>,
+    /// Nodes of whose snapshots none can be read, or all were deleted meanwhile.
+    pub(crate) unreadable: Vec<String>,
     /// Nodes that have stored no snapshot yet.
     pub(crate) without_snapshot: Vec<String>,
 }
@@ -41,9 +46,9 @@ pub(crate) async fn read(
         At::Latest => Some(clocks::newest_together(store, &key.place, &others).await?),
         At::Id(_) | At::Time(_) => Some(clocks::together(store, &key, &others).await?),
     };
-    let (keys, ahead) = together.map_or_else(Default::default, |it| (it.keys, it.ahead));
+    let (keys, clocks) = together.map_or_else(Default::default, |it| (it.keys, it.clocks));
     let mut seen = Vec::new();
-    let mut without_snapshot = Vec::new();
+    let (mut without_snapshot, mut unreadable) = (Vec::new(), Vec::new());
     let names = std::iter::once(&key.place.node).chain(&others);
     for (position, name) in names.enumerate() {
         let place = Place {
@@ -62,22 +67,47 @@ pub(crate) async fn read(
             of_node(store, &place, until.as_ref()).await?
         };
         match snapshots {
-            // All that it had could not be read, or has been deleted.
-            Some(snapshots) if snapshots.is_empty() => {}
-            Some(snapshots) => seen.push((snapshots, ahead.get(position).copied())),
+            Some(snapshots) if snapshots.is_empty() => unreadable.push(name.clone()),
+            Some(snapshots) => seen.push((snapshots, clocks.get(position).copied())),
             None => without_snapshot.push(name.clone()),
         }
     }
-    let (mut nodes, ahead): (Vec<_>, Vec<_>) = seen.into_iter().unzip();
-    let mut ahead: Vec<i64> = ahead.into_iter().flatten().collect();
-    if ahead.is_empty() && sight::is_any_silent(&nodes) {
-        ahead = sight::ahead(store, &key.place, &nodes).await?;
+    let (mut nodes, clocks): (Vec<_>, Vec<_>) = seen.into_iter().unzip();
+    let mut clocks: Vec<Clock> = clocks.into_iter().flatten().collect();
+    if clocks.is_empty() && sight::is_any_silent(&nodes) {
+        clocks = sight::clocks(store, &key.place, &nodes).await?;
     }
+    let newest = nodes.iter().filter_map(|snapshots| snapshots.last());
+    let names = newest.map(|it| it.task.node.clone());
     Ok(Sight {
-        silent: sight::take_the_silent(&mut nodes, &ahead),
+        clocks: names.zip(clocks.iter().copied()).collect(),
+        silent: sight::take_the_silent(&mut nodes, &clocks),
         nodes,
+        unreadable,
         without_snapshot,
     })
+}
+
+impl Sight {
+    /// Returns until when what came counts of a node with this newest snapshot, by its own clock; all counts of the latest.
+    pub(crate) fn until(&self, at: At, newest: &Snapshot) -> Option<Timestamp> {
+        let seen = newest.capture.completed_at;
+        match at {
+            At::Latest => None,
+            At::Id(_) => Some(seen),
+            At::Time(time) => {
+                let clock = self.clocks.get(&newest.task.node);
+                let ahead = clock.map_or(0, |clock| clock.ahead);
+                let ahead_by = Duration::from_micros(ahead.unsigned_abs());
+                let here = if ahead < 0 {
+                    time.before(ahead_by)
+                } else {
+                    time.after(ahead_by)
+                };
+                Some(seen.max(here))
+            }
+        }
+    }
 }
 
 /// Returns the snapshots of a node that are worth it, up to one of them or to the newest; nothing where it has none yet.

@@ -1,6 +1,7 @@
 //! What there is to judge: the snapshots of all nodes, laid out so that a rule can ask for a process, its parent, its
-//! rank and what became of it, and cite what it found.
+//! rank and what became of it.
 
+mod cite;
 mod ears;
 mod ends;
 pub(crate) mod said;
@@ -18,7 +19,6 @@ use window::window;
 use crate::ending::End;
 use crate::motion::{self, Motion, Seen, Tracks};
 use crate::python;
-use crate::verdict::{Culprit, Evidence, Victim};
 use crate::wait::{self, Wait};
 
 /// Intervals without progress that make a hang.
@@ -100,7 +100,7 @@ pub(crate) struct Node<'a> {
     /// How its main process ended, where it did by itself.
     pub(crate) over: Option<Ending>,
     /// How its main process ended, where somebody told it to: what it did before is the point.
-    pub(crate) told_to_end: Option<Ending>,
+    pub(crate) told_to_end: Option<End<'a>>,
     /// Those that show whether something moves: the newest, [`PATIENCE`] intervals of them.
     pub(crate) window: Vec<usize>,
     /// By identity, the actors of this node.
@@ -187,10 +187,12 @@ impl<'a> Case<'a> {
             nodes: Vec::new(),
             actors: Vec::new(),
         };
-        for history in histories {
-            if !history.snapshots.is_empty() {
-                case.add(over(history), terms);
-            }
+        let there = histories.iter().filter(|it| !it.snapshots.is_empty());
+        let mut there: Vec<&History<'a>> = there.collect();
+        // In which order nodes are listed does not matter.
+        there.sort_by_key(|history| history.snapshots[0].task.node.as_str());
+        for history in there {
+            case.add(over(history), terms);
         }
         if case.nodes.is_empty() {
             return None;
@@ -363,94 +365,6 @@ impl<'a> Case<'a> {
             next += 1;
         }
         found
-    }
-
-    /// A value of the snapshot that the actor was last seen in, below its entry in `processes`.
-    pub(crate) fn cite(&self, actor: usize, below: &str) -> Option<Evidence> {
-        let actor = &self.actors[actor];
-        let path = format!("/processes/{}/{below}", actor.index);
-        self.cite_at(actor.node, actor.snapshot, &path)
-    }
-
-    /// A value of the newest snapshot of a node.
-    pub(crate) fn cite_newest(&self, node: usize, path: &str) -> Option<Evidence> {
-        self.cite_at(node, self.nodes[node].newest_index(), path)
-    }
-
-    /// A value of a snapshot; nothing where the pointer does not resolve.
-    pub(crate) fn cite_at(&self, node: usize, snapshot: usize, path: &str) -> Option<Evidence> {
-        let snapshot = self.nodes[node].snapshots.get(snapshot)?;
-        Some(Evidence {
-            node: snapshot.task.node.clone(),
-            snapshot: snapshot.capture.id.to_string(),
-            path: path.to_owned(),
-            value: crate::pointer::resolve(snapshot, path)?,
-        })
-    }
-
-    /// What the obituary of an actor says of its end.
-    pub(crate) fn cite_end(&self, end: End<'_>, node: usize) -> Option<Evidence> {
-        Some(Evidence {
-            node: self.nodes[node].newest().task.node.clone(),
-            snapshot: end.record.to_owned(),
-            path: format!("/obituaries/{}/ending", end.index),
-            value: serde_json::to_value(end.obituary.ending).ok()?,
-        })
-    }
-
-    /// What shows that and how an actor has ended.
-    pub(crate) fn ended(&self, actor: usize) -> Vec<Evidence> {
-        let it = &self.actors[actor];
-        let keys = ["identity", "state", "proc/exit_signal", "proc/exit_code"];
-        let mut evidence: Vec<Evidence> = keys
-            .iter()
-            .filter_map(|key| self.cite(actor, key))
-            .collect();
-        evidence.extend(it.end.and_then(|end| self.cite_end(end, it.node)));
-        evidence
-    }
-
-    /// Names an actor, with its main thread where no other is meant.
-    pub(crate) fn culprit(&self, actor: usize, thread: Option<i32>) -> Culprit {
-        let it = &self.actors[actor];
-        let process = it.process;
-        let is_alive = it.fate == Fate::Alive;
-        let thread = thread.or(is_alive.then_some(process.pid));
-        // Of one that has ended, where it was seen last.
-        let trace = trace_of(process, thread.unwrap_or(process.pid));
-        Culprit {
-            node: self.nodes[it.node].newest().task.node.clone(),
-            rank: it.rank,
-            pid: process.pid,
-            process: process.identity.to_string(),
-            thread,
-            frame: trace
-                .and_then(|trace| python::telling_frame(&trace.frames))
-                .map(|frame| python::place(frame)),
-        }
-    }
-
-    pub(crate) fn victim(&self, actor: usize) -> Victim {
-        let it = &self.actors[actor];
-        Victim {
-            node: self.nodes[it.node].newest().task.node.clone(),
-            rank: it.rank,
-            pid: it.process.pid,
-        }
-    }
-
-    pub(crate) fn victims(&self, actors: &[usize]) -> Vec<Victim> {
-        let mut victims: Vec<Victim> = actors.iter().map(|actor| self.victim(*actor)).collect();
-        victims.sort_by_key(|victim| {
-            (
-                victim.rank.is_none(),
-                victim.rank,
-                victim.node.clone(),
-                victim.pid,
-            )
-        });
-        victims.dedup();
-        victims
     }
 }
 

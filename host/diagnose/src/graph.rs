@@ -235,13 +235,18 @@ fn socket(
             (owners(case, node, other, None), false)
         }
         // Elsewhere, or not accepted yet: then who listens there could.
-        None => match elsewhere(case, node, endpoint).or_else(|| listeners(case, node, endpoint)) {
-            Some(wakers) => (wakers, false),
-            None => (Vec::new(), true),
+        None => match elsewhere(case, node, endpoint) {
+            Some((wakers, shown)) => {
+                evidence.extend(shown);
+                (wakers, false)
+            }
+            None => listeners(case, node, endpoint)
+                .map_or_else(|| (Vec::new(), true), |wakers| (wakers, false)),
         },
     };
     if endpoint.tcp.is_some() {
-        evidence.extend(case.cite_newest(node, &format!("/ipc/endpoints/{index}/tcp/remote")));
+        let remote = format!("/ipc/endpoints/{index}/tcp/remote");
+        evidence.splice(0..0, case.cite_newest(node, &remote));
     }
     Some(Edge {
         kind: if writes {
@@ -255,8 +260,12 @@ fn socket(
     })
 }
 
-/// Who holds the other end of a TCP connection on another node.
-fn elsewhere(case: &Case<'_>, node: usize, endpoint: &Endpoint) -> Option<Vec<usize>> {
+/// Who holds the other end of a TCP connection on another node, and what shows that there.
+fn elsewhere(
+    case: &Case<'_>,
+    node: usize,
+    endpoint: &Endpoint,
+) -> Option<(Vec<usize>, Vec<Evidence>)> {
     let tcp = endpoint.tcp.as_ref()?;
     // Every node has the same ones.
     let is_loopback = |address: &str| {
@@ -272,13 +281,16 @@ fn elsewhere(case: &Case<'_>, node: usize, endpoint: &Endpoint) -> Option<Vec<us
         .enumerate()
         .filter(|(other, _)| *other != node)
     {
-        let mut endpoints = it.newest().ipc.endpoints.iter();
-        let peer = endpoints.find(|peer| {
+        let mut endpoints = it.newest().ipc.endpoints.iter().enumerate();
+        let peer = endpoints.find(|(_, peer)| {
             let peer = peer.tcp.as_ref();
             peer.is_some_and(|peer| peer.local == tcp.remote && peer.remote == tcp.local)
         });
-        if let Some(peer) = peer {
-            return Some(owners(case, other, peer, None));
+        if let Some((index, peer)) = peer {
+            let shown = ["tcp/local", "owners"].iter().filter_map(|key| {
+                case.cite_newest(other, &format!("/ipc/endpoints/{index}/{key}"))
+            });
+            return Some((owners(case, other, peer, None), shown.collect()));
         }
     }
     None
@@ -337,7 +349,16 @@ fn file_lock(case: &Case<'_>, actor: usize) -> Option<Edge> {
         .iter()
         .filter_map(|owner| case.find(it.node, owner.identity))
         .collect();
-    wakers.extend(lock.holder.and_then(|holder| case.find(it.node, holder)));
+    let holder = match lock.holder {
+        Some(holder) => case.find(it.node, holder),
+        None => lock.holder_pid.and_then(|pid| {
+            let mut alive = case.alive();
+            alive
+                .find(|(_, other)| other.node == it.node && other.process.pid == pid)
+                .map(|(index, _)| index)
+        }),
+    };
+    wakers.extend(holder);
     wakers.sort_unstable();
     wakers.dedup();
     let keys = ["holder", "path", "waiters"].iter();

@@ -1,5 +1,6 @@
 //! From a scene to one answer: the first rule that holds is the answer, the others are findings.
 
+use model::Ending;
 use serde::Serialize;
 
 use crate::case::{Case, History, Terms};
@@ -9,9 +10,6 @@ use crate::rules;
 use crate::scene::{Scene, Stall};
 use crate::verdict::{Cause, Evidence, State, Verdict};
 use crate::{waits, words};
-
-/// More findings than this are not told.
-const FINDINGS: usize = 8;
 
 /// The answer, and how it came about.
 #[derive(Clone, Debug, Serialize)]
@@ -73,7 +71,7 @@ pub(crate) fn judge_scene(scene: &Scene<'_>) -> Judgement {
         otherwise(scene)
     } else {
         let mut first = held.remove(0);
-        held.truncate(FINDINGS);
+        held.truncate(rules::MOST - 1);
         first.findings = held;
         first
     };
@@ -100,24 +98,18 @@ fn otherwise(scene: &Scene<'_>) -> Verdict {
     }
     match scene.stall {
         Stall::Moves(actor) => {
-            let (why, evidence) = sign(scene, actor);
+            let (why, shown) = sign(scene, actor);
             let who = words::who(&scene.case, actor);
-            plain(
-                State::Healthy,
-                Cause::Progressing,
-                format!("{}{who} {why}.", begin(scene, "It gets on", "It got on")),
-                evidence,
-            )
+            let (begin, mut evidence) = begin(scene, "It gets on", "It got on");
+            evidence.extend(shown);
+            let summary = format!("{begin}{who} {why}.");
+            plain(State::Healthy, Cause::Progressing, summary, evidence)
         }
         Stall::Spins(actor) => {
             let who = words::who(&scene.case, actor);
             let at = words::at_actor(&scene.case, actor);
-            let evidence = scene
-                .case
-                .cite(actor, "proc/utime_ticks")
-                .into_iter()
-                .collect();
-            let begin = begin(scene, "It works", "It worked");
+            let (begin, mut evidence) = begin(scene, "It works", "It worked");
+            evidence.extend(scene.case.cite(actor, "proc/utime_ticks"));
             let summary = format!("{begin}{who} uses a processor{at}.");
             plain(State::Healthy, Cause::Progressing, summary, evidence)
         }
@@ -130,7 +122,7 @@ fn otherwise(scene: &Scene<'_>) -> Verdict {
             plain(State::Unknown, Cause::Unknown, summary, evidence)
         }
         Stall::Short => {
-            let summary = "There are too few snapshots to tell; ask again in a few intervals.";
+            let summary = "Up to this instant there are too few snapshots to tell; later ones may.";
             plain(
                 State::Unknown,
                 Cause::Unknown,
@@ -142,31 +134,48 @@ fn otherwise(scene: &Scene<'_>) -> Verdict {
 }
 
 /// How the sentence about a task that is well begins: of one that was told to end, how it was until then.
-fn begin(scene: &Scene<'_>, now: &str, then: &str) -> String {
-    let told = scene.case.nodes.iter().find_map(|node| node.told_to_end);
-    told.map_or_else(
-        || format!("{now}: "),
-        |told| {
-            let how = words::how(told);
-            format!("The task was told to end, and its main process {how}. {then} until then: ")
-        },
+fn begin(scene: &Scene<'_>, now: &str, then: &str) -> (String, Vec<Evidence>) {
+    told_to_end(scene).map_or_else(
+        || (format!("{now}: "), Vec::new()),
+        |(told, evidence)| (format!("{told} {then} until then: "), evidence),
     )
 }
 
-/// How a task is over that did not end badly.
+/// That somebody told the task to end, and how its main process did.
+fn told_to_end(scene: &Scene<'_>) -> Option<(String, Vec<Evidence>)> {
+    let case = &scene.case;
+    let mut nodes = case.nodes.iter().enumerate();
+    let (node, told) = nodes.find_map(|(index, node)| Some((index, node.told_to_end?)))?;
+    let how = words::how(told.obituary.ending);
+    let summary = format!("The task was told to end, and its main process {how}.");
+    Some((summary, case.cite_end(told, node).into_iter().collect()))
+}
+
+/// How a task is over that did not end badly, as far as was known at that instant.
 fn end(scene: &Scene<'_>) -> (String, Vec<Evidence>) {
     let case = &scene.case;
     let main = |node: usize| {
         let root = case.nodes[node].newest().scope.as_ref()?.root;
         let mut ends = case.nodes[node].ends.iter();
-        let own = ends.find(|end| end.obituary.process == root)?;
-        let how = words::how(own.obituary.ending);
-        let summary = format!("The main process, {}, {how}.", root.pid);
-        Some((summary, case.cite_end(*own, node).into_iter().collect()))
+        let own = ends.find(|end| end.obituary.process == root);
+        let (ending, evidence) = match (own, case.find(node, root)) {
+            (Some(own), _) => {
+                let shown = case.cite_end(*own, node);
+                (own.obituary.ending, shown.into_iter().collect())
+            }
+            // The kernel keeps it until the parent asks.
+            (None, Some(actor)) => (case.actors[actor].ending(), case.ended(actor)),
+            (None, None) => return None,
+        };
+        let is_told = own.is_some() || ending != Ending::Unknown;
+        let how = words::how(ending);
+        is_told.then(|| (format!("The main process, {}, {how}.", root.pid), evidence))
     };
-    (0..case.nodes.len()).find_map(main).unwrap_or_else(|| {
+    let told = told_to_end(scene).or_else(|| (0..case.nodes.len()).find_map(main));
+    told.unwrap_or_else(|| {
         let evidence = case.cite_newest(0, "/capture/started_at");
-        let summary = "No process of the task is left; how they ended was not seen.";
+        let summary =
+            "No process of the task is left; up to this instant no record tells how they ended.";
         (summary.to_owned(), evidence.into_iter().collect())
     })
 }

@@ -37,14 +37,14 @@ pub use judge::{Judgement, Tried, judge};
 pub use live::{News, Recent, Tuning};
 pub use merged::{
     Both, Class, Comparison, Level, Merged, Merging, Move, Moves, Node as MergedNode, Others,
-    Selection, Side, Stay, Threads, Unread,
+    Selection, Side, Stay, Threads, TwoSets, Unread,
 };
 pub use pointer::resolve;
 pub use python::{is_standard_library, main_trace, telling_frame};
 pub use ranges::{RankSet, ranges};
 pub use ranks::{rank_processes, ranks_of};
 pub use reading::{around_the_stand, newest_and_first};
-pub use silent::{Silent, silent, silent_after};
+pub use silent::{Newest, Silent, silent, silent_after};
 pub use stillness::Stillness;
 pub use twin::{Difference, Twin, twin};
 pub use verdict::{Cause, Culprit, Evidence, Place, State, Verdict, Victim};

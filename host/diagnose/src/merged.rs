@@ -6,6 +6,7 @@ mod labels;
 mod merging;
 mod moved;
 mod tree;
+mod two_sets;
 mod who;
 
 use model::{GapCode, Snapshot, Timestamp};
@@ -16,6 +17,7 @@ use crate::ranges::RankSet;
 pub use compared::{Both, Comparison, Side};
 pub use merging::Merging;
 pub use moved::{Move, Moves};
+pub use two_sets::TwoSets;
 pub use who::{Others, Stay};
 
 /// How closely places are told apart.

@@ -39,6 +39,9 @@ pub struct Rule {
     pub(crate) holds: fn(&Scene<'_>) -> Result<Vec<Verdict>, String>,
 }
 
+/// Of what holds no more is told: the verdict and eight findings.
+pub(crate) const MOST: usize = 9;
+
 /// All rules, the most certain and most telling first.
 const ALL: [&Rule; 25] = [
     &memory::KILLED,

@@ -122,7 +122,10 @@ pub(crate) fn circumstance(one: &Obituary) -> (Option<Cause>, String) {
             ..
         } => (
             Cause::OutOfMemory,
-            format!("because the memory of its cgroup ran out at the limit of {limit} bytes"),
+            format!(
+                "because the memory of its cgroup ran out at the limit of {}",
+                size(*limit)
+            ),
         ),
         Circumstance::OutOfMemory { .. } => {
             let words = "because the memory of the machine ran out";
@@ -143,10 +146,46 @@ pub(crate) fn circumstance(one: &Obituary) -> (Option<Cause>, String) {
     (Some(cause), format!(" {words}"))
 }
 
+/// A size as people say it: `64.0 MiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return format!("{bytes} bytes");
+    }
+    let mut unit = 0;
+    // In tenths, cut: what is nearly full is not said to be.
+    let mut tenths = u128::from(bytes) * 10 / 1024;
+    while tenths >= 10_240 && unit + 1 < UNITS.len() {
+        tenths /= 1024;
+        unit += 1;
+    }
+    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+}
+
 /// Text of other people's processes without control characters.
 pub(crate) fn safe(text: &str) -> String {
     text.chars()
         .map(|it| if it.is_control() { '\u{fffd}' } else { it })
         .take(200)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_said_in_the_unit_that_people_use() {
+        let said = [0, 1023, 1024, 67_108_864, (1 << 30) - 1, 1 << 30, u64::MAX].map(size);
+        let right = [
+            "0 bytes",
+            "1023 bytes",
+            "1.0 KiB",
+            "64.0 MiB",
+            "1023.9 MiB",
+            "1.0 GiB",
+            "16383.9 PiB",
+        ];
+        assert_eq!(said, right);
+    }
 }

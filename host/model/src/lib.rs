@@ -72,4 +72,4 @@ pub use system_call::{CallTimeout, SystemCall};
 pub use task::{ParseTaskPathError, Task, TaskPath};
 pub use timestamp::Timestamp;
 pub use trace::{Frame, LocalVariable, SharedFrame, Trace};
-pub use words::{code_words, scheduling_words, size_words, state_words};
+pub use words::{code_words, scheduling_words, size_words, span_words, state_words};

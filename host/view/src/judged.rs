@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use diagnose::{Culprit, History, Judgement, Silent, Twin};
+use diagnose::{Culprit, History, Judgement, Newest, Silent, Twin};
 use model::{Snapshot, Timestamp};
 use store::{Entry, Key};
 use tokio::sync::OnceCell;
@@ -103,8 +103,9 @@ impl Judged {
 
 /// What is judged of one node.
 struct Seen {
-    /// How far its clock is ahead of that of the first node, microseconds.
-    ahead: i64,
+    /// When its newest snapshot was taken; a common time.
+    at: Timestamp,
+    is_clock_compared: bool,
     records: Records,
     /// The oldest first.
     snapshots: Vec<Arc<Snapshot>>,
@@ -117,7 +118,8 @@ async fn judged(shelf: &Arc<Shelf>, ends: &Ends, work: &Work, moment: &Moment) -
             let entries = &node.entries[..=at.position];
             let chosen = chosen(shelf, node, entries, &mut unread).await;
             nodes.push(Seen {
-                ahead: node.ahead,
+                at: at.at,
+                is_clock_compared: node.is_clock_compared,
                 records: ends.of(&at.place, &mut unread).await,
                 snapshots: chosen.into_values().collect(),
             });
@@ -137,12 +139,14 @@ async fn judged(shelf: &Arc<Shelf>, ends: &Ends, work: &Work, moment: &Moment) -
 
 fn judge(mut nodes: Vec<Seen>, until: Option<Timestamp>) -> Answered {
     nodes.retain(|node| !node.snapshots.is_empty());
-    let silent = {
-        let newest = nodes.iter().filter_map(|node| node.snapshots.last());
-        let newest: Vec<&Snapshot> = newest.map(Arc::as_ref).collect();
-        let ahead: Vec<i64> = nodes.iter().map(|node| node.ahead).collect();
-        diagnose::silent(&newest, &ahead)
-    };
+    let newest = nodes.iter().filter_map(|node| {
+        Some(Newest {
+            at: node.at.as_microseconds(),
+            is_clock_compared: node.is_clock_compared,
+            snapshot: node.snapshots.last()?,
+        })
+    });
+    let silent = diagnose::silent(&newest.collect::<Vec<_>>());
     let is_silent = |node: &&Seen| {
         let name = node.snapshots.last().map(|it| &it.task.node);
         silent.iter().any(|it| Some(&it.node) == name)

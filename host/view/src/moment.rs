@@ -26,7 +26,7 @@ pub(crate) struct Moment {
 #[derive(Clone, Debug)]
 pub(crate) struct NodeAt {
     /// When that was; a common time.
-    at: Timestamp,
+    pub(crate) at: Timestamp,
     /// Its place among the entries of the node.
     pub(crate) position: usize,
     pub(crate) entry: Entry,

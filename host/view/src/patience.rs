@@ -36,9 +36,7 @@ impl<S> Patience<S> {
             return written;
         }
         let limit = self.limit;
-        let stalled = self
-            .stalled
-            .get_or_insert_with(|| Box::pin(sleep(limit)));
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(limit)));
         ready!(stalled.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }

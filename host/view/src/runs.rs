@@ -48,6 +48,8 @@ pub(crate) struct Node {
     pub(crate) entries: Vec<Entry>,
     /// Of each entry, the earliest time from it on: ascending also where the clock was set back.
     earliest_from: Vec<Timestamp>,
+    /// Whether what it saw together with another node tells how its clock stands.
+    pub(crate) is_clock_compared: bool,
     pub(crate) place: Place,
     /// Why its snapshots are not known, or not all of them.
     pub(crate) trouble: Option<String>,
@@ -76,6 +78,7 @@ impl Node {
             ahead: 0,
             earliest_from: earliest_from(&entries),
             entries,
+            is_clock_compared: false,
             place,
             trouble,
         }

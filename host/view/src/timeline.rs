@@ -63,6 +63,8 @@ struct CurveColumns {
 #[derive(Debug, Default, Serialize)]
 struct LookColumns {
     at: Vec<i64>,
+    /// CPU time since the look before, percent of one core; null where processes have ended that had more.
+    cpu_percent: Vec<Option<f64>>,
     findings: Vec<Vec<Brief>>,
     gaps: Vec<u64>,
     gpu_percent: Vec<Option<f64>>,
@@ -198,6 +200,7 @@ fn looks(grid: &Grid, troubles: &mut Vec<String>) -> LookColumns {
             Cell::Before | Cell::Unread => continue,
         };
         columns.at.push(at.as_microseconds());
+        columns.cpu_percent.push(busy(before, at, digest));
         columns.findings.push(digest.findings.clone());
         columns.gaps.push(digest.gaps);
         columns.gpu_percent.push(digest.gpu_percent);
@@ -220,6 +223,13 @@ fn looks(grid: &Grid, troubles: &mut Vec<String>) -> LookColumns {
         ));
     }
     columns
+}
+
+fn busy(before: Option<(Timestamp, &Digest)>, at: Timestamp, digest: &Digest) -> Option<f64> {
+    let (earlier, before) = before?;
+    let used = digest.cpu_s? - before.cpu_s?;
+    let time = at.since(earlier).as_secs_f64();
+    (time > 0.0 && used >= 0.0).then(|| used / time * 100.0)
 }
 
 fn throttled(before: Option<(Timestamp, &Digest)>, at: Timestamp, digest: &Digest) -> Option<f64> {

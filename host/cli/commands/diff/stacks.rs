@@ -1,9 +1,7 @@
 //! `taskscope diff --merged` and `--ranks`: the Python stacks of all ranks at two instants, or of two sets of ranks at one.
 
-use std::collections::BTreeSet;
-
 use anyhow::bail;
-use diagnose::{Both, Comparison, Merged, Move, Moves, RankSet, Unread};
+use diagnose::{Both, Comparison, Merged, Move, Moves, RankSet, TwoSets, Unread};
 use model::{Snapshot, Timestamp};
 use serde::Serialize;
 use store::{Location, Store};
@@ -49,28 +47,15 @@ pub(super) async fn of_ranks(
     let one = args.stored.node.is_some();
     let snapshots = merged::at(&store, &source, args.at, one).await?;
     let snapshots: Vec<&Snapshot> = snapshots.iter().collect();
-    let there: BTreeSet<u64> = snapshots
-        .iter()
-        .flat_map(|it| diagnose::ranks_of(it))
-        .collect();
-    merged::are_there(Some(ranks), &there)?;
-    let others: RankSet = there
-        .iter()
-        .copied()
-        .filter(|rank| !ranks.has(*rank))
-        .collect();
-    if args.against.is_none() && others == RankSet::default() {
+    let sets = TwoSets::of(&snapshots, ranks, args.against.as_ref());
+    merged::are_there(Some(ranks), &sets.there)?;
+    merged::are_there(args.against.as_ref(), &sets.there)?;
+    if sets.other.is_empty() {
         bail!("there is no other rank to compare {ranks} with");
     }
-    let against = args.against.clone().unwrap_or(others);
-    merged::are_there(Some(&against), &there)?;
-    let of = |ranks: &RankSet| Merged::of(&snapshots, &args.merge.selection(Some(ranks.clone())));
-    let comparison = Comparison::of(&of(ranks), &of(&against));
-    let named = |wanted: &RankSet| {
-        let ranks: Vec<u64> = there.iter().copied().filter(|it| wanted.has(*it)).collect();
-        (diagnose::ranges(ranks.iter().copied()), ranks.len())
-    };
-    let ((ranks, how_many), (against, of_them)) = (named(ranks), named(&against));
+    let comparison = sets.compared(&snapshots, &args.merge.selection(None));
+    let named = |ranks: &[u64]| (diagnose::ranges(ranks.iter().copied()), ranks.len());
+    let ((ranks, how_many), (against, of_them)) = (named(&sets.one), named(&sets.other));
     let looked = looked(&snapshots);
     let text = if args.json {
         store::encode_json(&OfRanks {

@@ -13,7 +13,7 @@ pub(super) struct Over<'a> {
     /// How the main process ended by itself.
     pub(super) main: Option<Ending>,
     /// The same where somebody told it to.
-    pub(super) told_to_end: Option<Ending>,
+    pub(super) told_to_end: Option<End<'a>>,
 }
 
 /// Returns what counts: of a task that was told to end, nothing from then on. There is a snapshot.
@@ -22,10 +22,8 @@ pub(super) fn over<'a>(history: &History<'a>) -> Over<'a> {
     let newest = all[all.len() - 1];
     let ends = history.ends.iter().copied();
     let root = newest.scope.as_ref().map(|scope| scope.root);
-    let main = ends
-        .clone()
-        .find(|end| Some(end.obituary.process) == root)
-        .map(|end| end.obituary.ending);
+    let end = ends.clone().find(|end| Some(end.obituary.process) == root);
+    let main = end.map(|end| end.obituary.ending);
     let snapshots = before_the_end(all);
     let was_told = snapshots.len() < all.len() || main.is_some_and(is_told_to_end);
     if !was_told {
@@ -41,6 +39,6 @@ pub(super) fn over<'a>(history: &History<'a>) -> Over<'a> {
         ends: ends.filter(|end| end.obituary.ended_at <= until).collect(),
         snapshots,
         main: None,
-        told_to_end: main,
+        told_to_end: end,
     }
 }

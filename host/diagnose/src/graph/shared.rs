@@ -41,6 +41,7 @@ pub(super) fn shared_futex(
     let newest = case.nodes[it.node].newest();
     let waiting = shared.get(&(it.node, address))?;
     let mut wakers = Vec::new();
+    let mut is_mapped = false;
     let mut evidence = Vec::new();
     let futexes = &newest.ipc.futexes;
     if let Some(index) = futexes
@@ -52,6 +53,7 @@ pub(super) fn shared_futex(
     for (index, file) in newest.ipc.shared_memory.iter().enumerate() {
         let maps = |mapping: &&model::SharedMapping| mapping.identity == it.process.identity;
         if file.mapped.iter().any(|mapping| maps(&mapping)) {
+            is_mapped = true;
             let mapped = file
                 .mapped
                 .iter()
@@ -61,13 +63,14 @@ pub(super) fn shared_futex(
                 .extend(case.cite_newest(it.node, &format!("/ipc/shared_memory/{index}/mapped")));
         }
     }
-    // Who else maps it is not known where the maps of a process could not be read.
+    // Who else maps it is not known where the maps of a process could not be read, or the memory itself was not seen.
     let mut gaps = newest.gaps.iter();
-    let outside = gaps.any(|gap| {
+    let is_unread = gaps.any(|gap| {
         gap.what
             .split(',')
             .any(|what| matches!(what, "ipc" | "ipc/maps"))
     });
+    let outside = is_unread || !is_mapped;
     evidence.truncate(2);
     wakers.sort_unstable();
     wakers.dedup();

@@ -2,7 +2,7 @@
 
 use model::Process;
 
-use super::Rule;
+use super::{MOST, Rule};
 use crate::case::{thread_index, trace_of};
 use crate::graph::EdgeKind;
 use crate::motion::Motion;
@@ -150,6 +150,9 @@ fn threads(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             continue;
         }
         verdicts.push(of_threads(scene, index, culprit, &wanting));
+        if verdicts.len() == MOST {
+            break;
+        }
     }
     if verdicts.is_empty() {
         return Err(
@@ -270,18 +273,11 @@ fn ran(scene: &Scene<'_>, index: usize, tid: i32) -> bool {
 fn of_threads(scene: &Scene<'_>, index: usize, culprit: i32, wanting: &[i32]) -> Verdict {
     let case = &scene.case;
     let process = case.actors[index].process;
-    let named = |tid: &i32| {
-        let place = case.culprit(index, Some(*tid));
-        let name = trace_of(process, *tid).and_then(|trace| trace.thread_name.clone());
-        let name = name.map_or_else(String::new, |name| format!(" ({})", words::safe(&name)));
-        format!("thread {tid}{name}{}", words::at(&place))
-    };
-    let list: Vec<String> = wanting.iter().take(4).map(named).collect();
     let summary = format!(
         "Deadlock in {}: {} wait{} for what only threads of the same process can give, and none of them can run.",
         words::who(case, index),
-        list.join(" and "),
-        if list.len() == 1 { "s" } else { "" },
+        listed(scene, index, wanting),
+        if wanting.len() == 1 { "s" } else { "" },
     );
     let mut evidence: Vec<Evidence> = Vec::new();
     let futexes = &case.nodes[case.actors[index].node].newest().ipc.futexes;
@@ -306,4 +302,35 @@ fn of_threads(scene: &Scene<'_>, index: usize, culprit: i32, wanting: &[i32]) ->
         .claim(State::Hung, Cause::Deadlock)
         .by_thread(index, Some(culprit));
     claim.holding_up(&victims).shown_by(evidence).say(summary)
+}
+
+/// So many places, and so many threads at one of them, are told.
+const TOLD: usize = 4;
+
+/// Threads of a process in words, those at one place together.
+fn listed(scene: &Scene<'_>, index: usize, tids: &[i32]) -> String {
+    let case = &scene.case;
+    let mut places: Vec<(String, Vec<String>)> = Vec::new();
+    for tid in tids {
+        let place = words::at(&case.culprit(index, Some(*tid)));
+        let trace = trace_of(case.actors[index].process, *tid);
+        let name = trace.and_then(|trace| trace.thread_name.as_deref());
+        let name = name.map_or_else(String::new, |name| format!(" ({})", words::safe(name)));
+        let thread = format!("{tid}{name}");
+        match places.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, threads)) => threads.push(thread),
+            None => places.push((place, vec![thread])),
+        }
+    }
+    let told = places.iter().take(TOLD).map(|(place, threads)| {
+        let more = threads.len().saturating_sub(TOLD);
+        let mut names: Vec<String> = threads.iter().take(TOLD).cloned().collect();
+        names.extend((more > 0).then(|| format!("{more} more")));
+        match names.as_slice() {
+            [one] => format!("thread {one}{place}"),
+            [first @ .., last] => format!("threads {} and {last}{place}", first.join(", ")),
+            [] => String::new(),
+        }
+    });
+    told.collect::<Vec<_>>().join(" and ")
 }

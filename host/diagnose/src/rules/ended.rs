@@ -1,10 +1,12 @@
 //! The task is over: which end the others follow from.
 
-use model::{Ending, Obituary, Timestamp};
+use std::collections::BTreeSet;
+
+use model::{Ending, Obituary, ProcessId, Timestamp};
 
 use super::Rule;
 use crate::case::{Case, Fate};
-use crate::ending::{End, first_end, is_of_rank};
+use crate::ending::{End, first_end, is_of_rank, is_told_to_end};
 use crate::scene::{Scene, Stall};
 use crate::verdict::{Cause, Culprit, State, Verdict};
 use crate::{python, words};
@@ -40,7 +42,10 @@ fn of_node(scene: &Scene<'_>, node: usize) -> Option<(Option<Timestamp>, Verdict
     let case = &scene.case;
     let it = &case.nodes[node];
     let Some(main) = it.over else {
-        return Some((None, by_fault(scene, node)?));
+        return Some((
+            None,
+            by_fault(scene, node).or_else(|| by_status(scene, node))?,
+        ));
     };
     if main == Ending::Exited(0) {
         return None;
@@ -55,7 +60,8 @@ fn of_node(scene: &Scene<'_>, node: usize) -> Option<(Option<Timestamp>, Verdict
     }
     let first = first.or(own.map(|end| end.obituary))?;
     let end = *it.ends.iter().find(|end| end.obituary == first)?;
-    if let Some(unclear) = before(&obituaries, first) {
+    let unclear = before(&obituaries, first).or_else(|| lost(case, node, &obituaries, first));
+    if let Some(unclear) = unclear {
         return Some((
             Some(first.ended_at),
             not_told(scene, node, own.copied(), unclear),
@@ -87,14 +93,31 @@ fn of_node(scene: &Scene<'_>, node: usize) -> Option<(Option<Timestamp>, Verdict
 }
 
 /// One that was seen, or is a rank, and ended before `first` in a way that is not known: it may have been the first to fail.
-fn before<'a>(all: &[&'a Obituary], first: &Obituary) -> Option<&'a Obituary> {
-    let mut earlier = all.iter().copied().filter(|one| one.order < first.order);
-    let counts = |one: &&Obituary| is_of_rank(one) || one.last_snapshot.is_some();
-    earlier.find(|one| one.ending == Ending::Unknown && counts(one))
+fn before(all: &[&Obituary], first: &Obituary) -> Option<ProcessId> {
+    let mut earlier = all.iter().filter(|one| one.order < first.order);
+    let counts = |one: &&&Obituary| is_of_rank(one) || one.last_snapshot.is_some();
+    let found = earlier.find(|one| one.ending == Ending::Unknown && counts(one));
+    found.map(|one| one.process)
+}
+
+/// A rank, or one that the newest snapshot shows, whose end is not among `all`, where one that came before `first` is not: it was
+/// lost, or cannot be read.
+fn lost(case: &Case<'_>, node: usize, all: &[&Obituary], first: &Obituary) -> Option<ProcessId> {
+    let earlier = all.iter().map(|one| one.order);
+    let earlier: BTreeSet<u64> = earlier.filter(|order| *order < first.order).collect();
+    if u64::try_from(earlier.len()) == Ok(first.order) {
+        return None;
+    }
+    let is_told = |process: ProcessId| all.iter().any(|one| one.process == process);
+    let newest = case.nodes[node].newest_index();
+    let mut seen = case.actors.iter().filter(|it| it.node == node);
+    let found =
+        seen.find(|it| (it.is_rank || it.snapshot == newest) && !is_told(it.process.identity));
+    found.map(|it| it.process.identity)
 }
 
 /// It failed, and who was the first is not known.
-fn not_told(scene: &Scene<'_>, node: usize, own: Option<End<'_>>, unclear: &Obituary) -> Verdict {
+fn not_told(scene: &Scene<'_>, node: usize, own: Option<End<'_>>, unclear: ProcessId) -> Verdict {
     let case = &scene.case;
     let root = own.map_or_else(String::new, |own| {
         let it = own.obituary;
@@ -106,7 +129,7 @@ fn not_told(scene: &Scene<'_>, node: usize, own: Option<End<'_>>, unclear: &Obit
     });
     let summary = format!(
         "{root}which process failed first is not known: how process {} ended was not told.",
-        unclear.process.pid
+        unclear.pid
     );
     let claim = scene.claim(State::Failed, Cause::Crashed);
     let shown = own.and_then(|own| case.cite_end(own, node));
@@ -130,6 +153,34 @@ fn by_fault(scene: &Scene<'_>, node: usize) -> Option<Verdict> {
     );
     let claim = scene.claim(State::Failed, Cause::Crashed).by(culprit);
     Some(claim.shown_by(case.ended(culprit)).say(summary))
+}
+
+/// Of a task whose obituaries are not there: the main process, which nobody has asked for its status yet, did not end well. Whether
+/// it was the first is known where all others that were seen ended well.
+fn by_status(scene: &Scene<'_>, node: usize) -> Option<Verdict> {
+    let case = &scene.case;
+    if case.nodes[node].told_to_end.is_some() {
+        return None;
+    }
+    let main = case.find(node, case.nodes[node].newest().scope.as_ref()?.root)?;
+    let ending = case.actors[main].ending();
+    if matches!(ending, Ending::Exited(0) | Ending::Unknown) || is_told_to_end(ending) {
+        return None;
+    }
+    let mut others = case.actors.iter().enumerate();
+    let is_first = others.all(|(index, other)| {
+        index == main || other.node != node || other.ending() == Ending::Exited(0)
+    });
+    let rest = if is_first {
+        ""
+    } else {
+        "; which process failed first is not known"
+    };
+    let how = words::how(ending);
+    let summary = format!("{} {how}{rest}.", words::who(case, main));
+    let claim = scene.claim(State::Failed, Cause::Crashed);
+    let claim = claim.shown_by(case.ended(main));
+    Some(if is_first { claim.by(main) } else { claim }.say(summary))
 }
 
 pub(super) fn who(case: &Case<'_>, node: usize, end: End<'_>) -> String {

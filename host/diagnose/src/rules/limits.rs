@@ -98,9 +98,9 @@ fn shared_memory(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let found = found.into_iter().map(|(node, index, mount, culprit)| {
         let path = format!("/filesystem/mounts/{index}");
         let summary = format!(
-            "/dev/shm is full ({} of {} bytes are left) and {} tries again and again{}.",
-            mount.bytes_available.unwrap_or(0),
-            mount.bytes_total.unwrap_or(0),
+            "/dev/shm is full ({} of {} are left) and {} tries again and again{}.",
+            words::size(mount.bytes_available.unwrap_or(0)),
+            words::size(mount.bytes_total.unwrap_or(0)),
             words::who(case, culprit),
             words::at_actor(case, culprit),
         );
@@ -183,7 +183,8 @@ fn disk(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     scene.must_stand()?;
     let found = found.into_iter().map(|(node, index, mount, culprit)| {
         let what = if mount.bytes_available == Some(0) || mount.inodes_free != Some(0) {
-            format!("{} bytes are left", mount.bytes_available.unwrap_or(0))
+            let left = words::size(mount.bytes_available.unwrap_or(0));
+            format!("{left} are left")
         } else {
             "no inode is left".to_owned()
         };

@@ -81,7 +81,7 @@ fn found(
         .as_ref()
         .and_then(|memory| memory.limit_bytes.number());
     let at = limit.map_or_else(String::new, |limit| {
-        format!(" at its limit of {limit} bytes")
+        format!(" at its limit of {}", words::size(limit))
     });
     let who = victim.map_or_else(|| "a process".to_owned(), |actor| words::who(case, actor));
     let waiting = parent.map_or_else(String::new, |parent| {

@@ -53,11 +53,18 @@ fn dead(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         let end = case.actors[culprit].end;
         let around = end.map(|end| words::circumstance(end.obituary));
         let (cause, around) = around.unwrap_or_default();
+        let mut others = group.dead.clone();
+        others.retain(|rank| *rank != culprit);
+        let others = match words::many(case, &others) {
+            nobody if nobody.is_empty() => nobody,
+            others => format!(", and {others} too"),
+        };
         let summary = format!(
-            "{} {}{around}; {} wait for it{}.",
-            words::many(case, &group.dead),
+            "{} {}{around}{others}; {} wait{} for it{}.",
+            words::who(case, culprit),
             words::ended(case, culprit),
             words::many(case, &victims),
+            if victims.len() == 1 { "s" } else { "" },
             words::meeting(case, *victim),
         );
         let claim = scene
@@ -105,7 +112,8 @@ pub(super) fn one(scene: &Scene<'_>, group: &Group) -> Verdict {
         .filter(|rank| case.actors[*rank].fate == Fate::Alive && !group.behind.contains(rank))
         .collect();
     let (thread, deeper, mut evidence) = root(scene, culprit);
-    let blamed = case.culprit(culprit, thread);
+    // Of a thread of its own that it waits for, `deeper` says where that is.
+    let place = case.culprit(culprit, None);
     let verb = if group.behind.len() == 1 { "is" } else { "are" };
     let waiting = victims.first().map_or_else(String::new, |victim| {
         let verb = if victims.len() == 1 { "waits" } else { "wait" };
@@ -119,7 +127,7 @@ pub(super) fn one(scene: &Scene<'_>, group: &Group) -> Verdict {
         "{} {verb} behind: {}{}{deeper}{waiting}.",
         words::many(case, &group.behind),
         doing(scene, culprit),
-        words::at(&blamed),
+        words::at(&place),
     );
     if group.order == Some(Order::Step) {
         for rank in [culprit, victims[0]] {
@@ -186,9 +194,15 @@ fn root(scene: &Scene<'_>, culprit: usize) -> (Option<i32>, String, Vec<Evidence
             index.and_then(|index| case.cite(culprit, &format!("proc/threads/{index}/call")));
         let name =
             crate::case::trace_of(it.process, tid).and_then(|trace| trace.thread_name.clone());
+        let does = index.and_then(|index| it.process.proc.threads[index].call.as_ref());
+        let does = does.map_or_else(
+            || "is".to_owned(),
+            |call| format!("waits in {}", words::safe(&call.name)),
+        );
         let words = format!(
-            ", for its thread {tid}{}",
-            name.map_or_else(String::new, |name| format!(" ({})", words::safe(&name)))
+            " for its thread {tid}{}, which {does}{}",
+            name.map_or_else(String::new, |name| format!(" ({})", words::safe(&name))),
+            words::at(&case.culprit(culprit, Some(tid)))
         );
         return (Some(tid), words, evidence.into_iter().chain(more).collect());
     }

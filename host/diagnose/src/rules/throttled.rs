@@ -110,7 +110,7 @@ fn found(
     claim.say(summary)
 }
 
-/// The process that has used most of a processor in that cgroup.
+/// The process that has used most of a processor in that cgroup, where that is known of all that are in it.
 fn busiest(case: &Case<'_>, node: usize, path: &str) -> Option<usize> {
     let last = path.rsplit('/').next().unwrap_or(path);
     let others = &case.nodes[node].newest().cgroup.others;
@@ -137,10 +137,12 @@ fn busiest(case: &Case<'_>, node: usize, path: &str) -> Option<usize> {
     }
     let ticks = |actor: &usize| {
         let proc = &case.actors[*actor].process.proc;
-        proc.utime_ticks
-            .unwrap_or(0)
-            .saturating_add(proc.stime_ticks.unwrap_or(0))
+        Some(proc.utime_ticks?.saturating_add(proc.stime_ticks?))
     };
+    // Of whom it is not known may have used most.
+    if inside.iter().any(|actor| ticks(actor).is_none()) {
+        return None;
+    }
     inside
         .into_iter()
         .max_by_key(|actor| (ticks(actor), std::cmp::Reverse(*actor)))

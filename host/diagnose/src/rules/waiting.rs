@@ -80,41 +80,49 @@ fn file_lock(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     });
     let culprit = holder.unwrap_or(first);
     must_be_hopeless(scene, first)?;
-    let summary = match holder {
-        Some(holder) => format!(
-            "{} holds a file lock{} that {} wait{} for.",
-            words::who(case, holder),
-            words::at_actor(case, holder),
-            words::many(case, &waiting),
-            if waiting.len() == 1 { "s" } else { "" },
-        ),
-        None => format!(
-            "{} waits{} for a file lock that no process of the task holds.",
-            words::who(case, first),
-            words::at_actor(case, first),
-        ),
-    };
     let evidence: Vec<Evidence> = edge
         .into_iter()
         .flat_map(|edge| edge.evidence.clone())
         .collect();
-    let victims: Vec<usize> = waiting
-        .iter()
-        .copied()
-        .filter(|it| *it != culprit)
-        .collect();
-    let claim = scene
-        .claim(State::Hung, Cause::FileLock)
-        .by(culprit)
-        .holding_up(&victims);
-    let standing = scene.standing(first);
-    Ok(vec![
-        claim
-            .shown_by(evidence)
-            .shown_by(standing)
-            .shown_by(scene.standing(culprit))
-            .say(summary),
-    ])
+    let is_known = edge.is_some();
+    let mut victims = waiting.clone();
+    victims.retain(|it| !is_known || *it != culprit);
+    let claim = scene.claim(State::Hung, Cause::FileLock);
+    let claim = if is_known { claim.by(culprit) } else { claim };
+    let claim = claim.holding_up(&victims).shown_by(evidence);
+    let claim = claim.shown_by(scene.standing(first));
+    let summary = of_file_lock(scene, &waiting, holder, is_known);
+    Ok(vec![claim.shown_by(scene.standing(culprit)).say(summary)])
+}
+
+/// Who waits for a file lock of whom. Where the lock itself was not seen, who holds it is not known.
+fn of_file_lock(
+    scene: &Scene<'_>,
+    waiting: &[usize],
+    holder: Option<usize>,
+    is_known: bool,
+) -> String {
+    let case = &scene.case;
+    let first = waiting[0];
+    match holder {
+        Some(holder) => format!(
+            "{} holds a file lock{} that {} wait{} for.",
+            words::who(case, holder),
+            words::at_actor(case, holder),
+            words::many(case, waiting),
+            if waiting.len() == 1 { "s" } else { "" },
+        ),
+        None => format!(
+            "{} waits{} for a file lock{}.",
+            words::who(case, first),
+            words::at_actor(case, first),
+            if is_known {
+                " that no process of the task holds"
+            } else {
+                ", and who holds it is not known"
+            }
+        ),
+    }
 }
 
 fn peer(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
@@ -277,7 +285,14 @@ fn waits_by_design(scene: &Scene<'_>, child: usize) -> bool {
             | Wait::Poll { is_timed: true, .. }
     );
     // Somebody whose maps could not be read may hold the lock.
+    let is_shared = matches!(
+        scene.case.actors[child].wait,
+        Wait::Futex {
+            is_private: false,
+            ..
+        }
+    );
     let edge = scene.graph.edge(child);
-    let is_unclear = edge.is_some_and(|edge| edge.kind == EdgeKind::Shared && edge.outside);
+    let is_unclear = is_shared && edge.is_none_or(|edge| edge.outside);
     by_design || is_unclear || scene.serves(child) || scene.is_idle(child)
 }

@@ -43,9 +43,10 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     };
     scene.must_stand()?;
     let failed = zombies.iter().filter(|zombie| ended_badly(scene, **zombie));
-    let failed = match failed.count() {
-        0 => String::new(),
-        count => format!(", {count} of them badly"),
+    let failed = match (failed.count(), zombies.len()) {
+        (0, _) => String::new(),
+        (1, 1) => " badly".to_owned(),
+        (count, _) => format!(", {count} of them badly"),
     };
     let summary = format!(
         "{} has {} that ended{failed} ({}), takes no notice, and waits{}.",

@@ -1,9 +1,13 @@
 //! Snapshots that are cut, empty or mad: an answer, never a panic.
 
+use std::sync::LazyLock;
+
+use model::Obituary;
 use proptest::prelude::*;
 use serde_json::Value;
-use taskscope_diagnose::{History, State, judge};
+use taskscope_diagnose::{History, Merged, Recent, Selection, State, Tuning, Verdict, judge, twin};
 
+use crate::rules::{self, Job};
 use crate::story::{add_thread, ask, futex, on, polls, runs, semaphore, story};
 
 fn job() -> Vec<model::Snapshot> {
@@ -85,16 +89,61 @@ fn collect(value: &Value, path: String, places: &mut Vec<String>) {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+/// As many cases as `PROPTEST_CASES` asks for; where it asks for none, proptest's own number, fewer.
+fn config() -> ProptestConfig {
+    let config = ProptestConfig::default();
+    let cases = if config.cases == 256 {
+        96
+    } else {
+        config.cases
+    };
+    ProptestConfig { cases, ..config }
+}
 
+/// Jobs of every kind, as documents, with the ends of their processes.
+static JOBS: LazyLock<Vec<(Vec<Value>, Vec<Obituary>)>> = LazyLock::new(|| {
+    let mut jobs = rules::jobs();
+    jobs.push(job().into());
+    let documents = |job: &Job| {
+        let snapshots = job.snapshots.iter();
+        let documents = snapshots.map(|it| serde_json::to_value(it).unwrap());
+        documents.collect()
+    };
+    let jobs = jobs.iter().map(|job| (documents(job), job.ends.clone()));
+    jobs.collect()
+});
+
+/// Whether each pointer of an answer, and of what was found beside it, leads to the value that it cites.
+fn resolves(verdict: &Verdict, documents: &[Value], ends: &[Obituary]) -> bool {
+    let records = serde_json::json!({"obituaries": ends});
+    let is_there = |evidence: &taskscope_diagnose::Evidence| {
+        let of_id = |it: &&Value| it["capture"]["id"] == evidence.snapshot.as_str();
+        let mut all = documents.iter().filter(of_id);
+        let found = |it: &Value| it.pointer(&evidence.path) == Some(&evidence.value);
+        (evidence.snapshot == rules::RECORD && found(&records)) || all.any(found)
+    };
+    verdict.evidence.iter().all(is_there)
+        && verdict
+            .findings
+            .iter()
+            .all(|it| resolves(it, documents, ends))
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// Values and whole records are taken away or become others, snapshots are missing: whatever comes of that is an answer, of
+    /// judging live and of merging as well.
     #[test]
     fn damaged_snapshots_are_judged_without_a_panic_and_every_pointer_resolves(
-        picks in proptest::collection::vec((0_usize..6, 0_usize..4000, 0_usize..6), 1..12),
+        which in 0..JOBS.len(),
+        picks in proptest::collection::vec((0_usize..16, 0_usize..4000, 0_usize..6), 1..12),
+        cut in (0_usize..8, 0_usize..3),
     ) {
         let values = [Value::Null, Value::from(0), Value::from(-1), Value::from(u64::MAX), Value::from("x"), Value::from(21)];
-        let mut documents: Vec<Value> = job().iter().map(|it| serde_json::to_value(it).unwrap()).collect();
+        let (mut documents, ends) = JOBS[which].clone();
         for (snapshot, pick, by) in picks {
+            let snapshot = snapshot % documents.len();
             let mut damaged = documents[snapshot].clone();
             damage(&mut damaged, pick, &values[by]);
             // What is no snapshot any more is not read at all.
@@ -102,14 +151,29 @@ proptest! {
                 documents[snapshot] = damaged;
             }
         }
-        let snapshots: Vec<model::Snapshot> = documents.into_iter().map(|it| serde_json::from_value(it).unwrap()).collect();
-        let history = History { snapshots: snapshots.iter().collect(), ends: Vec::new() };
-        let verdict = judge(&[history]).verdict;
-        for evidence in &verdict.evidence {
-            let found = snapshots.iter().any(|it| {
-                serde_json::to_value(it).unwrap().pointer(&evidence.path) == Some(&evidence.value)
-            });
-            prop_assert!(found, "{}", evidence.path);
+        let kept = documents.len().saturating_sub(cut.0).max(1);
+        documents.truncate(kept);
+        documents.drain(..cut.1.min(kept - 1));
+        let snapshots = documents.iter().map(|it| serde_json::from_value(it.clone()).unwrap());
+        let mut job = Job::from(snapshots.collect::<Vec<model::Snapshot>>());
+        job.ends = ends;
+        // As it is written again: a number may have become another of the same value.
+        let documents: Vec<Value> = job.snapshots.iter().map(|it| serde_json::to_value(it).unwrap()).collect();
+        let histories = [job.history()];
+        let verdict = judge(&histories).verdict;
+        prop_assert!(resolves(&verdict, &documents, &job.ends), "{verdict:#?}");
+        prop_assert_eq!(&judge(&histories).verdict, &verdict);
+        _ = twin(&histories, &verdict);
+        let all: Vec<&model::Snapshot> = job.snapshots.iter().collect();
+        _ = Merged::of(&all, &Selection::default());
+        let mut recent = Recent::new(Tuning::default());
+        for (snapshot, document) in job.snapshots.iter().zip(&documents) {
+            for finding in recent.judge(snapshot).findings {
+                for evidence in &finding.evidence {
+                    let found = document.pointer(&evidence.pointer).map(Value::to_string);
+                    prop_assert_eq!(found.as_ref(), Some(&evidence.value), "{}", evidence.pointer);
+                }
+            }
         }
     }
 }

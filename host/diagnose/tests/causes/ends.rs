@@ -3,13 +3,14 @@
 use model::{Circumstance, Ending, Obituary, Snapshot, Timestamp};
 use taskscope_diagnose::{Cause, End, History, State, Verdict, judge};
 
-use crate::story::{Shot, futex, identity, polls, runs, story};
+use crate::lacking;
+use crate::story::{Shot, ask, futex, identity, polls, runs, story};
 
 const COUNT: u32 = 6;
 const RECORD: &str = "obituaries/1";
 const BEGIN: i64 = 1_796_000_000_000_000;
 
-fn killed(signal: i32) -> Ending {
+pub(crate) fn killed(signal: i32) -> Ending {
     Ending::Killed {
         core_dumped: false,
         signal,
@@ -17,7 +18,7 @@ fn killed(signal: i32) -> Ending {
 }
 
 /// The end of a process, the `order`-th, after the last snapshot.
-fn end(order: u64, pid: i32, ending: Ending) -> Obituary {
+pub(crate) fn end(order: u64, pid: i32, ending: Ending) -> Obituary {
     let after = i64::try_from(order).unwrap() + i64::from(COUNT) * 1000;
     Obituary {
         circumstances: Vec::new(),
@@ -96,6 +97,7 @@ fn over(obituaries: &[Obituary], state: State, cause: Cause, culprit: Option<i32
             right.summary
         );
     }
+    lacking::any_end(&snapshots, obituaries, &right);
     right
 }
 
@@ -138,7 +140,7 @@ fn what_was_the_matter_around_the_first_end_is_the_cause() {
     let ends = [first, end(1, 10, FAILED)];
     let verdict = over(&ends, State::Failed, Cause::OutOfMemory, Some(21));
     assert!(
-        verdict.summary.contains("1073741824"),
+        verdict.summary.contains("the limit of 1.0 GiB"),
         "{}",
         verdict.summary
     );
@@ -268,4 +270,66 @@ fn a_party_of_a_barrier_of_processes_that_ended_badly_before_anybody_looked() {
     let untold = answer(&snapshots, &[]);
     let right = (State::Hung, Cause::Deadlock);
     assert_eq!((untold.verdict, untold.cause), right, "{}", untold.summary);
+}
+
+/// A task whose newest snapshot shows nothing but what the kernel keeps of the main process, if that.
+fn gone(main: Option<(Option<u8>, Option<u8>)>) -> Vec<Snapshot> {
+    story(COUNT, |instant, shot| match main {
+        _ if instant + 1 < COUNT => {
+            shot.process(10, 1, &runs(instant).at(&["main app.py 29"]));
+        }
+        Some((code, signal)) => shot.zombie(10, 1, code, signal),
+        None => {}
+    })
+}
+
+/// Ends come after an instant that was asked for: until then, what the kernel keeps of the main process tells, or nothing does.
+#[test]
+fn what_was_known_at_the_last_snapshot_is_said_and_no_more() {
+    let known = [
+        (Some(0), None, State::Finished, "ended with status 0"),
+        (Some(3), None, State::Failed, "ended with status 3"),
+        (None, Some(9), State::Failed, "was ended by SIGKILL"),
+        (None, Some(15), State::Finished, "was ended by SIGTERM"),
+    ];
+    for (code, signal, state, words) in known {
+        let verdict = ask(&gone(Some((code, signal))));
+        assert_eq!(verdict.verdict, state, "{}", verdict.summary);
+        assert!(verdict.summary.contains(words), "{}", verdict.summary);
+        assert!(!verdict.evidence.is_empty());
+    }
+    for untold in [gone(None), gone(Some((None, None)))] {
+        let verdict = ask(&untold);
+        assert_eq!(verdict.verdict, State::Finished, "{}", verdict.summary);
+        let words = "up to this instant no record tells how they ended";
+        assert!(verdict.summary.contains(words), "{}", verdict.summary);
+    }
+    let first = ask(&at_work()[..1]);
+    assert_eq!(first.verdict, State::Unknown);
+    let words = "Up to this instant there are too few snapshots to tell";
+    assert!(first.summary.starts_with(words), "{}", first.summary);
+}
+
+/// Another process of the task may have failed before the main one did, and how it ended is not known yet.
+#[test]
+fn a_main_process_that_failed_is_blamed_where_nobody_else_can_have_been_the_first() {
+    let told = |rank: Option<u8>| {
+        story(COUNT, |instant, shot| {
+            if instant + 1 < COUNT {
+                ranks(instant, shot);
+                return;
+            }
+            shot.zombie(10, 1, Some(1), None);
+            for pid in 20..23 {
+                shot.zombie(pid, 10, rank, None);
+            }
+        })
+    };
+    let culprit = |verdict: &Verdict| verdict.culprit.as_ref().map(|it| it.pid);
+    let alone = ask(&told(Some(0)));
+    assert_eq!((alone.verdict, culprit(&alone)), (State::Failed, Some(10)));
+    let unclear = ask(&told(None));
+    assert_eq!((unclear.verdict, culprit(&unclear)), (State::Failed, None));
+    let words = "which process failed first is not known";
+    assert!(unclear.summary.contains(words), "{}", unclear.summary);
 }

@@ -164,8 +164,19 @@ fn of_who_stays_only_motion_is_kept_and_who_is_gone_is_known() {
 fn an_episode_ends_and_another_is_told_anew() {
     let is_stuck = |instant| (10..20).contains(&instant) || instant >= 40;
     let news = told(&ranks_that_are_stuck(60, is_stuck));
-    let kinds: Vec<&str> = kinds(&news).into_iter().map(|(_, kind)| kind).collect();
-    assert_eq!(kinds, ["rank-behind", "rank-behind"]);
+    let told = kinds(&news);
+    // The second takes longer: it waits longer than it ever did before.
+    assert!(
+        matches!(
+            told.as_slice(),
+            [(12..=17, "rank-behind"), (52..=58, "rank-behind")]
+        ),
+        "{told:?}"
+    );
+    // On stderr each as one line.
+    let messages: Vec<&String> = news.iter().flat_map(|it| &it.messages).collect();
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert!(messages.iter().all(|it| !it.contains('\n')));
 }
 
 #[test]
@@ -184,15 +195,15 @@ fn more_patience_is_had_where_it_is_asked_for() {
     );
 }
 
-/// The same snapshots this far apart, with two minutes between those that are due.
-fn apart(mut snapshots: Vec<Snapshot>, seconds: &[u64]) -> Vec<Snapshot> {
+/// The same snapshots this far apart, with an interval between those that are due.
+fn apart(mut snapshots: Vec<Snapshot>, seconds: &[u64], interval: f64) -> Vec<Snapshot> {
     let begin = snapshots[0].capture.started_at;
     snapshots.truncate(seconds.len());
     for (snapshot, seconds) in snapshots.iter_mut().zip(seconds) {
         let at = begin.after(Duration::from_secs(*seconds));
         snapshot.capture.started_at = at;
         snapshot.capture.id.stamp = at;
-        snapshot.capture.interval_s = Some(120.0);
+        snapshot.capture.interval_s = Some(interval);
     }
     snapshots
 }
@@ -201,12 +212,34 @@ fn apart(mut snapshots: Vec<Snapshot>, seconds: &[u64]) -> Vec<Snapshot> {
 fn closer_looks_establish_a_hang_within_a_minute_where_intervals_are_long() {
     let seconds = [0, 120, 240, 360, 480, 600, 620, 640, 660, 680, 720];
     let snapshots = ranks_that_are_stuck(11, |instant| instant >= 6);
-    let news = told(&apart(snapshots, &seconds));
+    let news = told(&apart(snapshots, &seconds, 120.0));
     let kinds = kinds(&news);
     assert!(
         matches!(kinds.as_slice(), [(9..=10, "rank-behind")]),
         "{kinds:?}"
     );
+}
+
+/// Three intervals or a minute, whichever is less: of 30 s it is the minute, where samples ask for closer looks; of 10 s the intervals.
+#[test]
+fn a_minute_or_three_intervals_make_a_hang_whichever_is_less() {
+    let due = |interval: u64| (0..=10).map(move |count| count * interval);
+    // The stand begins just after the eleventh look; samples ask 10, 27, 43 and 60 s later, and the last is made sure of at once.
+    let closer = due(30).chain([310, 327, 330, 343, 360, 362, 390]);
+    let closer: Vec<u64> = closer.collect();
+    let stuck = |count: u32| ranks_that_are_stuck(count, |instant| instant >= 11);
+    let news = told(&apart(stuck(18), &closer, 30.0));
+    let at: Vec<u64> = kinds(&news).iter().map(|(at, _)| closer[*at]).collect();
+    assert!(matches!(at.as_slice(), [343..=362]), "{at:?}");
+    // Without them it takes two looks in a row that show it, 30 s apart.
+    let plain: Vec<u64> = due(30).chain([330, 360, 390, 420, 450]).collect();
+    let news = told(&apart(stuck(16), &plain, 30.0));
+    let at: Vec<u64> = kinds(&news).iter().map(|(at, _)| plain[*at]).collect();
+    assert!(matches!(at.as_slice(), [390..=450]), "{at:?}");
+    let short: Vec<u64> = due(10).chain((11..20).map(|count| count * 10)).collect();
+    let news = told(&apart(stuck(20), &short, 10.0));
+    let at: Vec<u64> = kinds(&news).iter().map(|(at, _)| short[*at]).collect();
+    assert!(matches!(at.as_slice(), [130..=150]), "{at:?}");
 }
 
 #[test]

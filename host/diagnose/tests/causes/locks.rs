@@ -29,6 +29,40 @@ fn two_threads_that_want_two_locks_are_a_deadlock() {
 }
 
 #[test]
+fn threads_that_want_a_lock_at_one_line_are_told_together() {
+    let snapshots = story(COUNT, |_, shot| {
+        let process = shot.process(10, 1, &futex("0x1").at(&["main app.py 40"]));
+        for tid in 11..18 {
+            let name = format!("w{tid}");
+            add_thread(
+                process,
+                tid,
+                &futex("0x2").named(&name).at(&["work a.py 5"]),
+            );
+        }
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::Deadlock, Some(10));
+    let words = "thread 10 (thread) in main (app.py:40) and \
+        threads 11 (w11), 12 (w12), 13 (w13), 14 (w14) and 3 more in work (a.py:5) wait for what";
+    assert!(verdict.summary.contains(words), "{}", verdict.summary);
+}
+
+#[test]
+fn of_many_deadlocked_processes_nine_are_told() {
+    let snapshots = story(COUNT, |_, shot| {
+        for pid in (100..300).step_by(10) {
+            let process = shot.process(pid, 1, &futex("0x1").at(&["main app.py 40"]));
+            let other = futex("0x2").named("b").at(&["publish app.py 20"]);
+            add_thread(process, pid + 1, &other);
+        }
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::Deadlock, Some(100));
+    assert_eq!(verdict.findings.len(), 8);
+    let is_shown = |it: &taskscope_diagnose::Verdict| !it.evidence.is_empty();
+    assert!(is_shown(&verdict) && verdict.findings.iter().all(is_shown));
+}
+
+#[test]
 fn a_background_thread_that_sleeps_does_not_hide_it() {
     let snapshots = story(COUNT, |instant, shot| {
         let process = shot.process(10, 1, &futex("0x2").at(&["update app.py 10"]));

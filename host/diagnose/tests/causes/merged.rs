@@ -6,6 +6,7 @@ use model::{Gap, GapCode, Snapshot};
 use proptest::prelude::*;
 use taskscope_diagnose::{
     Comparison, Level, Merged, MergedNode, Merging, Move, Moves, RankSet, Selection, Threads,
+    TwoSets,
 };
 
 use crate::story::{add_thread, futex, identity, story, story_of};
@@ -296,6 +297,36 @@ fn two_sets_of_ranks_part_where_only_one_of_them_is() {
         ]
     );
     assert!(!Comparison::of(&of("0"), &of("1")).tree[0].differs());
+}
+
+#[test]
+fn two_sets_are_who_is_there_of_the_ranks_asked_for_and_without_others_all_the_rest() {
+    let snapshots = job(&[&[(Some(0), &MEETS), (Some(1), &MEETS), (Some(3), &LOADS)]]);
+    let all = [&snapshots[0]];
+    let sets = |ranks: &str, against: Option<&str>| {
+        let set = |text: &str| text.parse::<RankSet>().unwrap();
+        TwoSets::of(&all, &set(ranks), against.map(set).as_ref())
+    };
+    let (rest, named) = (sets("0-2", None), sets("3", Some("1-2")));
+    assert_eq!(
+        (rest.one.as_slice(), rest.other.as_slice()),
+        (&[0, 1][..], &[3][..])
+    );
+    assert_eq!(
+        (named.one.as_slice(), named.other.as_slice()),
+        (&[3][..], &[1][..])
+    );
+    assert_eq!(rest.there.into_iter().collect::<Vec<_>>(), [0, 1, 3]);
+    assert!(sets("0-3", None).other.is_empty());
+    assert!(sets("7", None).one.is_empty());
+    // Whatever ranks the selection names, it is the sets that count.
+    let comparison = named.compared(&all, &of_ranks("0"));
+    let ranks = |side: &Option<taskscope_diagnose::Side>| side.as_ref().map(|it| it.ranks.clone());
+    let root = &comparison.tree[0];
+    assert_eq!(
+        (ranks(&root.one), ranks(&root.other)),
+        (Some("3".to_owned()), Some("1".to_owned()))
+    );
 }
 
 /// Which stack each thread of each rank has at each instant, of several nodes.

@@ -12,7 +12,7 @@ use model::{
 };
 use taskscope_diagnose::{Cause, History, State, Verdict, judge};
 
-use super::wrapped;
+use super::{lacking, wrapped};
 
 const BEGIN: i64 = 1_796_000_000_000_000;
 const SECOND: i64 = 1_000_000;
@@ -60,6 +60,9 @@ pub(crate) fn ask_all(nodes: &[&[Snapshot]]) -> Verdict {
         serde_json::to_string(&verdict).unwrap(),
         serde_json::to_string(&again).unwrap()
     );
+    let backwards: Vec<History<'_>> = histories.into_iter().rev().collect();
+    let again = judge(&backwards).verdict;
+    assert_eq!(again, verdict, "the order of the nodes does not matter");
     resolves(&verdict, nodes);
     wrapped::is_the_same(&verdict, nodes);
     verdict
@@ -101,51 +104,9 @@ pub(crate) fn expect(
     );
     if culprit.is_some() {
         assert!(!verdict.evidence.is_empty(), "{}", verdict.summary);
-        lacking(snapshots, &verdict);
+        lacking::any_one(snapshots, &verdict);
     }
     verdict
-}
-
-/// Without any one value that is cited, the answer is the same or none: never another culprit that is as certain.
-#[track_caller]
-fn lacking(snapshots: &[Snapshot], right: &Verdict) {
-    for evidence in &right.evidence {
-        let cut: Vec<Option<Snapshot>> = snapshots
-            .iter()
-            .map(|it| without(it, &evidence.path))
-            .collect();
-        // What a snapshot cannot be without is always there.
-        let Some(cut) = cut.into_iter().collect::<Option<Vec<Snapshot>>>() else {
-            continue;
-        };
-        let verdict = ask(&cut);
-        let same = verdict.cause == right.cause;
-        let none = matches!(verdict.verdict, State::Unknown | State::Healthy);
-        let related = right
-            .findings
-            .iter()
-            .any(|finding| finding.cause == verdict.cause);
-        assert!(
-            same || none || related,
-            "without {}: {} instead of {}",
-            evidence.path,
-            serde_json::to_string_pretty(&verdict).unwrap(),
-            right.summary
-        );
-    }
-}
-
-/// The snapshot without the value at `pointer`; nothing where it is none without it.
-fn without(snapshot: &Snapshot, pointer: &str) -> Option<Snapshot> {
-    let mut document = serde_json::to_value(snapshot).unwrap();
-    let (parent, key) = pointer.rsplit_once('/')?;
-    if let Some(parent) = document
-        .pointer_mut(parent)
-        .and_then(serde_json::Value::as_object_mut)
-    {
-        parent.remove(key);
-    }
-    serde_json::from_value(document).ok()
 }
 
 fn empty(node: &str, instant: u32) -> Snapshot {
@@ -360,7 +321,10 @@ impl Shot {
         self.snapshot
             .annotations
             .push(said("rank", Value::Number(f64::from(rank))));
-        self.process(pid, 10, doing)
+        let process = self.process(pid, 10, doing);
+        let environment = &mut process.distributed_environment;
+        environment.insert("RANK".to_owned(), rank.to_string());
+        process
     }
 
     /// One that has ended and is not asked for.

@@ -1,8 +1,6 @@
 //! The stacks of some ranks beside those of others at one instant: where only the ones are, where only the others.
 
-use std::collections::BTreeSet;
-
-use diagnose::{Both, Comparison, Merged, RankSet, Selection, Side};
+use diagnose::{Both, RankSet, Selection, Side, TwoSets};
 use maud::{Markup, html};
 use model::{Snapshot, code_words};
 
@@ -18,18 +16,8 @@ pub(super) fn compared(
     ranks: &RankSet,
     against: Option<&RankSet>,
 ) -> Result<Markup, Trouble> {
-    let there: BTreeSet<u64> = snapshots
-        .iter()
-        .flat_map(|snapshot| diagnose::ranks_of(snapshot))
-        .collect();
-    let chosen = |wanted: &dyn Fn(u64) -> bool| -> Vec<u64> {
-        there.iter().copied().filter(|rank| wanted(*rank)).collect()
-    };
-    let one = chosen(&|rank| ranks.has(rank));
-    let other = match against {
-        Some(against) => chosen(&|rank| against.has(rank)),
-        None => chosen(&|rank| !ranks.has(rank)),
-    };
+    let sets = TwoSets::of(snapshots, ranks, against);
+    let TwoSets { one, other, there } = &sets;
     if one.is_empty() || other.is_empty() {
         let said = there.iter().copied();
         return Err(Trouble::usage(format!(
@@ -40,18 +28,8 @@ pub(super) fn compared(
             other.len()
         )));
     }
-    let of = |ranks: &[u64]| {
-        let ranks = Some(ranks.iter().copied().collect());
-        Merged::of(
-            snapshots,
-            &Selection {
-                ranks,
-                ..Selection::default()
-            },
-        )
-    };
-    let comparison = Comparison::of(&of(&one), &of(&other));
-    let names = [&one, &other].map(|ranks| {
+    let comparison = sets.compared(snapshots, &Selection::default());
+    let names = [one, other].map(|ranks| {
         let word = if ranks.len() == 1 { "rank" } else { "ranks" };
         format!("{word} {}", short(&diagnose::ranges(ranks.iter().copied())))
     });

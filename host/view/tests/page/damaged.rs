@@ -131,7 +131,7 @@ fn huge_snapshots_hold_up_no_other_request() {
     });
     // Where each waits for a huge one, no more come than there are huge ones, and one or two.
     assert!(
-        beside > 3 * HUGE as usize,
+        u64::try_from(beside).unwrap() > 3 * HUGE,
         "{beside} answers came meanwhile"
     );
 }
