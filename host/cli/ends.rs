@@ -50,6 +50,8 @@ pub(crate) use stored::StoredEnds;
 const MOST_HELD: u64 = 4096;
 /// How long the end waits for ends that have happened to be told.
 const SETTLE: Duration = Duration::from_millis(500);
+/// All threads of a process end within so short a time, unless its first one has ended alone.
+const AT_ONCE: Duration = Duration::from_millis(500);
 
 /// What is known of the ends. Clones are the same.
 #[derive(Clone, Debug)]
@@ -187,13 +189,16 @@ impl Ends {
         fault::provoke("deaths");
         let is_last = death.is_reaped;
         self.told(death.process, death.at, is_last, |remains| {
+            let known = |ending| Some(ending).filter(|it| *it != Ending::Unknown);
             // First what lasts only until its parent has taken it.
-            let ending = remains.map_or(Ending::Unknown, |it| it.ending);
-            if ending == Ending::Unknown {
-                death.ending()
-            } else {
-                ending
-            }
+            let ending = remains.and_then(|it| known(it.ending));
+            let ending = ending.or_else(|| known(death.ending()));
+            let ending = ending.or_else(|| {
+                let (ending, ago) = self.told_by_kernel(death.process)?;
+                // Else its first thread has ended before the others, perhaps in another way.
+                (ago <= death.at.elapsed() + AT_ONCE).then_some(ending)
+            });
+            ending.unwrap_or(Ending::Unknown)
         })
     }
 
@@ -249,18 +254,22 @@ impl Ends {
         is_final
     }
 
-    /// Writes the obituary of a process that is not there any more, and of whose end nobody told.
+    /// Writes the obituary of a process that is not there any more, and of whose end nobody told who held it.
     fn vanished(&self, process: ProcessId) {
         let _telling = self.telling();
+        let told = self.told_by_kernel(process);
+        let (ending, ago) = told.unwrap_or((Ending::Unknown, Duration::ZERO));
+        let now = Instant::now();
+        let circumstance = self.out_of_memory(process, ending, true);
         self.lock().died(Told {
-            circumstance: None,
+            circumstance,
             cpu: None,
-            ended_at: self.0.clock.now(),
-            ending: Ending::Unknown,
-            at: Instant::now(),
+            ended_at: self.0.clock.now().before(ago),
+            ending,
+            at: now.checked_sub(ago).unwrap_or(now),
             process,
             is_final: true,
-            is_late: true,
+            is_late: told.is_none(),
             name: None,
         });
     }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use capture::Scope;
-use model::{BetweenLooks, Ending, Gap, GapCode};
+use model::{BetweenLooks, Ending, Gap, GapCode, ProcessId};
 use supervise::{Births, BirthsError, Born, Connector};
 use tracing::debug;
 
@@ -149,6 +149,17 @@ impl Ends {
         });
     }
 
+    /// Returns how the kernel told that a process ended, and how long ago that was.
+    pub(super) fn told_by_kernel(&self, process: ProcessId) -> Option<(Ending, Duration)> {
+        let births = self.0.between.births()?;
+        let born = births.ended(process.pid, |born| {
+            // One whose birth was not told was seen before, and nobody has got its number since.
+            self.ticks(born)
+                .is_none_or(|(first, last)| (first..=last).contains(&process.start_time_ticks))
+        })?;
+        Some((born.ending, born.ended_ago()?))
+    }
+
     /// Whether there is an account of it, or will be.
     fn was_seen(&self, born: &Born) -> bool {
         let Some((first, last)) = self.ticks(born) else {
@@ -201,7 +212,6 @@ fn with_words(code: GapCode, why: &str) -> Gap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::ProcessId;
 
     fn between() -> Between {
         let root = ProcessId {
@@ -215,6 +225,7 @@ mod tests {
         Born {
             pid,
             forked: Some(Duration::from_secs(9)),
+            ended: Some(Duration::from_secs(9)),
             ending: Ending::from_wait_status(status),
         }
     }

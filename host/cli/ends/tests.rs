@@ -1,4 +1,5 @@
 //! Ends on a machine that is made up.
+#![expect(clippy::print_stderr, reason = "a test says what it skips")]
 
 use std::process::{Child, Command};
 
@@ -246,4 +247,43 @@ fn an_end_that_turns_out_well_is_none_that_words_are_about() {
     ends.main_ended(Ending::Exited(0));
     let told = ends.so_far();
     assert_eq!((told.obituaries.len(), told.well, told.left_out), (0, 1, 0));
+}
+
+#[test]
+fn how_one_ended_that_was_gone_before_it_could_be_held_is_told_by_the_kernel() {
+    let Ok(connector) = supervise::Connector::open() else {
+        eprintln!("SKIPPED: the kernel does not tell of births here");
+        return;
+    };
+    let machine = Arc::new(Machine::local(StackSettings {
+        source: StackSource::Off,
+        timeout: Duration::ZERO,
+        nonblocking: true,
+        max_parallel: 1,
+    }));
+    let own = i32::try_from(std::process::id()).unwrap();
+    let scope = Scope::tree(machine.identify(own).unwrap(), None);
+    let now = Timestamp::parse("2026-11-30T00:00:00Z").unwrap();
+    let ends = Ends::begin(Arc::clone(&machine), scope, Clock::Fixed(now));
+    ends.follow_births(Ok(connector));
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "read line; exit 7"])
+        .stdin(std::process::Stdio::piped());
+    let mut child = shell.spawn().unwrap();
+    let process = machine
+        .identify(i32::try_from(child.id()).unwrap())
+        .unwrap();
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    ends.found(vec![Found {
+        is_zombie: false,
+        name: "sh".to_owned(),
+        ppid: own,
+        process,
+    }]);
+    let account = ends.lock();
+    let all = account.written.notable();
+    let dead = all.iter().find(|one| one.process == process).unwrap();
+    assert_eq!((dead.ending, dead.ended_after), (Ending::Exited(7), None));
 }

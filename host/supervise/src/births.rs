@@ -187,6 +187,14 @@ impl Births {
         told.lineage.settle(before, has_ended);
     }
 
+    /// Returns the process of number `pid` that `is_it` names, where its end was told and it was not settled yet. Of one whose first
+    /// thread has ended alone that is the end of this thread.
+    pub fn ended(&self, pid: i32, is_it: impl FnMut(&Born) -> bool) -> Option<Born> {
+        let mut told = self.lock();
+        told.take();
+        told.lineage.ended(pid, is_it)
+    }
+
     /// Hands those over of which no end was told.
     pub fn unended(&self) -> Vec<Born> {
         let mut told = self.lock();
@@ -282,5 +290,10 @@ impl Born {
     pub fn since_boot(&self) -> Option<Duration> {
         let slept = clock(ClockId::CLOCK_BOOTTIME).saturating_sub(monotonic());
         Some(self.forked? + slept)
+    }
+
+    /// Returns how long ago it ended.
+    pub fn ended_ago(&self) -> Option<Duration> {
+        Some(monotonic().saturating_sub(self.ended?))
     }
 }

@@ -19,6 +19,8 @@ pub struct Born {
     pub pid: i32,
     /// When it was forked, by `CLOCK_MONOTONIC`; absent where its birth was not told, because somebody had seen it before.
     pub forked: Option<Duration>,
+    /// When it ended, by `CLOCK_MONOTONIC`; absent where no end was told.
+    pub ended: Option<Duration>,
     /// How it ended; unknown where no end was told.
     pub ending: Ending,
 }
@@ -45,6 +47,7 @@ impl Process {
         Born {
             pid,
             forked: self.is_born.then_some(self.known),
+            ended: self.ended.map(|(at, _)| at),
             ending: self.ended.map_or(Ending::Unknown, |(_, ending)| ending),
         }
     }
@@ -81,13 +84,15 @@ impl Lineage {
             // Where its first thread had ended another goes on.
             parent.ended = None;
         }
-        if let Some(&before) = self.processes.get(&child) {
+        if let Some(before) = self.processes.get_mut(&child) {
             if !before.is_born && before.ended.is_none() && before.known >= at {
                 // Its own birth, told after it was seen.
+                (before.known, before.is_born) = (at, true);
                 return true;
             }
+            let replaced = before.born(child);
             self.processes.remove(&child);
-            self.replaced.push(before.born(child));
+            self.replaced.push(replaced);
         }
         let has_room = self.processes.len() < MOST;
         if is_ours && has_room {
@@ -118,6 +123,14 @@ impl Lineage {
             }
             !is_gone
         });
+    }
+
+    /// Returns the one of number `pid` that `is_it` names, where its end was told and it was not handed over yet.
+    pub(super) fn ended(&self, pid: i32, is_it: impl FnMut(&Born) -> bool) -> Option<Born> {
+        let replaced = self.replaced.iter().copied().filter(|born| born.pid == pid);
+        let present = self.processes.get(&pid).map(|process| process.born(pid));
+        let mut told = replaced.chain(present).filter(|born| born.ended.is_some());
+        told.find(is_it)
     }
 
     /// Returns those of which no end was told.
@@ -223,6 +236,36 @@ mod tests {
             ]
         );
         assert!(lineage.unended().is_empty());
+    }
+
+    #[test]
+    fn how_one_ended_is_known_until_it_is_handed_over_whoever_has_its_number() {
+        let mut lineage = task([
+            fork(6, 10, 20),
+            exit(7, 20, 0x100),
+            fork(8, 10, 20),
+            exit(9, 20, 0x200),
+        ]);
+        let end = |lineage: &Lineage, forked| {
+            let told = lineage.ended(20, |born| born.forked == Some(at(forked)));
+            told.map(|born| (born.ended, born.ending))
+        };
+        assert_eq!(end(&lineage, 6), Some((Some(at(7)), Ending::Exited(1))));
+        assert_eq!(end(&lineage, 8), Some((Some(at(9)), Ending::Exited(2))));
+        assert_eq!(end(&lineage, 5), None);
+        assert_eq!(lineage.ended(10, |_| true), None, "it lives");
+        ended(&mut lineage, 9);
+        assert_eq!(end(&lineage, 6).or(end(&lineage, 8)), None);
+    }
+
+    #[test]
+    fn a_birth_that_is_told_after_somebody_has_seen_the_process_counts() {
+        let mut lineage = task([]);
+        lineage.adopt(20, at(8));
+        assert!(lineage.note(fork(7, 10, 20)));
+        assert!(lineage.note(exit(9, 20, 0x300)));
+        let expected = [(20, Some(7), Ending::Exited(3))];
+        assert_eq!(ended(&mut lineage, 9), expected);
     }
 
     #[test]
