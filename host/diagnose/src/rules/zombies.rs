@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use model::Ending;
-
 use super::Rule;
 use crate::case::Fate;
+use crate::ending::is_bad;
 use crate::motion::Motion;
 use crate::scene::Scene;
 use crate::verdict::{Cause, State, Verdict};
@@ -90,8 +89,7 @@ fn takes_no_notice(scene: &Scene<'_>, parent: usize, zombies: &[usize]) -> bool 
 }
 
 fn ended_badly(scene: &Scene<'_>, zombie: usize) -> bool {
-    let ending = scene.case.actors[zombie].ending();
-    !matches!(ending, Ending::Exited(0) | Ending::Unknown)
+    is_bad(scene.case.actors[zombie].ending())
 }
 
 /// Whether it had ended in every snapshot of the window.
