@@ -25,7 +25,7 @@ pub fn first_end<'a>(ends: &[&'a Obituary], root: ProcessId, main: Ending) -> Op
     }
     // Of the many small commands of a script, some fail and are meant to.
     let is_failure = |one: &Obituary| {
-        let failed = !matches!(one.ending, Ending::Exited(0) | Ending::Unknown);
+        let failed = is_bad(one.ending);
         failed && (is_of_rank(one) || (one.last_snapshot.is_some() && one.process != root))
     };
     find(&|one| is_crash(one) || (is_failure(one) && is_of_rank(one)))
@@ -51,4 +51,9 @@ pub fn is_told_to_end(ending: Ending) -> bool {
         Ending::Exited(code) => ORDINARY.contains(&(code - 128)),
         Ending::Unknown => false,
     }
+}
+
+/// Whether an end was no good one, as far as is known.
+pub(crate) fn is_bad(ending: Ending) -> bool {
+    !matches!(ending, Ending::Exited(0) | Ending::Unknown)
 }

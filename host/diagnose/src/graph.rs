@@ -80,6 +80,24 @@ impl Graph {
 
     /// All that wait, directly or through others, for one of `roots` alone.
     pub(crate) fn waiting_for(&self, case: &Case<'_>, roots: &[usize]) -> Vec<usize> {
+        self.waiting(case, roots, |edge, found| {
+            edge.wakers.iter().all(|waker| found.contains(waker))
+        })
+    }
+
+    /// All whose wait one of `roots` could end, directly or through others.
+    pub(crate) fn waiting_for_any(&self, case: &Case<'_>, roots: &[usize]) -> Vec<usize> {
+        self.waiting(case, roots, |edge, found| {
+            edge.wakers.iter().any(|waker| found.contains(waker))
+        })
+    }
+
+    fn waiting(
+        &self,
+        case: &Case<'_>,
+        roots: &[usize],
+        fits: impl Fn(&Edge, &[usize]) -> bool,
+    ) -> Vec<usize> {
         let mut found: Vec<usize> = roots.to_vec();
         let mut waiting = Vec::new();
         loop {
@@ -87,10 +105,7 @@ impl Graph {
             for (actor, _) in case.alive() {
                 let waits = self.edge(actor).is_some_and(|edge| {
                     let for_others = edge.kind == EdgeKind::Events && edge.outside;
-                    let mut wakers = edge.wakers.iter();
-                    !for_others
-                        && !edge.wakers.is_empty()
-                        && wakers.all(|waker| found.contains(waker))
+                    !for_others && !edge.wakers.is_empty() && fits(edge, &found)
                 });
                 if waits && !found.contains(&actor) {
                     found.push(actor);
@@ -150,6 +165,12 @@ pub(crate) fn target_of(case: &Case<'_>, actor: usize, fd: i32) -> Option<String
     descriptors
         .find(|it| it.fd == fd)
         .map(|it| it.target.clone())
+}
+
+/// Whether what a descriptor leads to is a terminal.
+pub(crate) fn is_terminal(target: &str) -> bool {
+    let mut beginnings = ["/dev/pts/", "/dev/tty", "/dev/console"].iter();
+    beginnings.any(|begin| target.starts_with(begin))
 }
 
 fn of_target(case: &Case<'_>, actor: usize, target: &str, writes: bool) -> Option<Edge> {

@@ -8,7 +8,7 @@ use model::{SharedFrame, Step};
 
 use crate::case::{Case, Fate, PATIENCE};
 use crate::graph::{EdgeKind, Graph};
-use crate::motion::Motion;
+use crate::motion::{Motion, Sign};
 use crate::python;
 use crate::wait::Wait;
 
@@ -109,14 +109,24 @@ fn group(case: &Case<'_>, graph: &Graph, ranks: Vec<usize>) -> Group {
     } else {
         (Vec::new(), None)
     };
+    let are_for_others = !behind.is_empty() && behind.iter().all(|rank| is_for_others(case, *rank));
     Group {
         ranks,
         dead,
-        is_stalled,
+        is_stalled: is_stalled && (has_lost || !are_for_others),
         meeting,
         waiting,
         behind,
         order,
+    }
+}
+
+/// Whether the main thread of a rank waits for others to connect: what comes of it, the ranks will be told.
+pub(crate) fn is_for_others(case: &Case<'_>, rank: usize) -> bool {
+    match case.actors[rank].wait {
+        Wait::Accept { .. } => true,
+        Wait::Epoll { .. } | Wait::Poll { .. } => case.listens(rank),
+        _ => false,
     }
 }
 
@@ -174,7 +184,21 @@ fn stands_still(case: &Case<'_>, rank: usize, waits: bool) -> bool {
         return true;
     }
     let motion = |actor: usize| case.actors[actor].motion();
-    let rests = |actor: usize| matches!(motion(actor), Motion::Still | Motion::Idle);
+    // One that sleeps and does not wake in between comes back, and for how long it sleeps is not seen.
+    let may_come_back = |actor: usize| {
+        let it = &case.actors[actor];
+        it.wait == Wait::Sleep && !it.main_ran() && !it.main_is_still_for(2 * PATIENCE)
+    };
+    let rests = |actor: usize| {
+        let moves_not = match motion(actor) {
+            Motion::Still => true,
+            // One that is elsewhere since the last look has come back from where it was.
+            Motion::Idle => waits || case.actors[actor].seen.is_none_or(|seen| seen.same_for > 0),
+            Motion::Advances(Sign::Heard) => waits && actor == rank,
+            _ => false,
+        };
+        moves_not && !may_come_back(actor)
+    };
     // What it does is known at the instants of snapshots alone: a loop over several lines may be at one of them by chance.
     let turns = motion(rank) == Motion::Spins
         && actor.seen.is_some_and(|seen| seen.same_for > PATIENCE + 1);

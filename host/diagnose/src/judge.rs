@@ -203,6 +203,10 @@ fn sign(scene: &Scene<'_>, actor: usize) -> (String, Vec<Evidence>) {
             )
         }
         Sign::Processor => ("uses a processor".to_owned(), cite("proc/utime_ticks")),
+        Sign::Heard => {
+            let shown = scene.graph.evidence(actor);
+            ("hears from a connection now and then".to_owned(), shown)
+        }
     }
 }
 

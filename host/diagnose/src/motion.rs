@@ -1,5 +1,6 @@
 //! Whether a process gets on, from two or more snapshots: step clock, processor time, bytes, faults, stacks.
 
+mod heard;
 mod track;
 
 use std::collections::HashMap;
@@ -9,6 +10,7 @@ use model::{Process, ProcessId, SharedFrame, Snapshot, Thread};
 
 use crate::case::{main_thread, trace_of};
 use crate::python::{same_call, same_place};
+use heard::{Heard, heard, hears};
 pub(crate) use track::Tracks;
 
 /// What a process did over the window.
@@ -73,6 +75,8 @@ pub(crate) enum Sign {
     Stack,
     /// Processor time of a program whose stack is not seen.
     Processor,
+    /// Bytes from a connection that leads out of the task, few as they may be.
+    Heard,
 }
 
 /// A process that uses this share of a processor is busy.
@@ -101,6 +105,7 @@ pub(crate) fn of_all(
     }
     let newest = snapshots.len() - 1;
     seen.retain(|_, views| views[views.len() - 1].0 == newest);
+    let heard = heard(snapshots[newest]);
     let at = |position: usize| snapshots[position].capture.started_at;
     let seen = seen.into_iter().map(|(identity, all)| {
         let in_window = all.iter().filter(|(position, _)| window.contains(position));
@@ -111,12 +116,12 @@ pub(crate) fn of_all(
             track.see(at(*position), process);
         }
         let seen = Seen {
-            motion: of(snapshots, &views),
+            motion: of(snapshots, &views, &heard),
             written_bytes: counted_more(&views, "wchar"),
             write_calls: counted_more(&views, "syscw"),
             main_ran,
             main_ran_always: ran_always(&views),
-            lately: of(snapshots, &views[views.len().saturating_sub(2)..]),
+            lately: of(snapshots, &views[views.len().saturating_sub(2)..], &heard),
             stands,
             same_for: same_for(&all),
             intervals: track.intervals,
@@ -190,7 +195,7 @@ fn ran_always(views: &[(usize, &Process)]) -> bool {
     })
 }
 
-fn of(snapshots: &[&Snapshot], views: &[(usize, &Process)]) -> Motion {
+fn of(snapshots: &[&Snapshot], views: &[(usize, &Process)], heard: &Heard<'_>) -> Motion {
     let (Some(first), Some(last)) = (views.first(), views.last()) else {
         return Motion::Unknown;
     };
@@ -243,6 +248,7 @@ fn of(snapshots: &[&Snapshot], views: &[(usize, &Process)]) -> Motion {
         Some(share) if moved == Some(true) && (share >= POLLING || main_moved(views)) => {
             Motion::Advances(Sign::Stack)
         }
+        _ if hears(last, heard, seconds) => Motion::Advances(Sign::Heard),
         Some(_) => Motion::Idle,
         None => Motion::Unknown,
     }
@@ -302,6 +308,13 @@ fn runs(thread: &Thread) -> Option<(&str, &str)> {
         parts.next().unwrap_or_default(),
         parts.nth(1).unwrap_or_default(),
     ))
+}
+
+/// How long a thread has waited for a processor: the second number of `schedstat`; nothing where that is not known.
+fn held_back(thread: &Thread) -> Duration {
+    let text = thread.schedstat.as_deref().unwrap_or_default();
+    let waited = text.split_ascii_whitespace().nth(1).map(str::parse);
+    waited.map_or(Duration::ZERO, |it| Duration::from_nanos(it.unwrap_or(0)))
 }
 
 /// Whether the main thread is elsewhere in its program.

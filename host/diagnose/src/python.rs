@@ -126,6 +126,17 @@ pub(crate) fn is_at_pool(frames: &[SharedFrame]) -> bool {
     })
 }
 
+/// Whether a thread serves a client of a `multiprocessing` manager, and waits until another one gives what that client wants.
+/// `CPython`: `Lib/multiprocessing/managers.py`.
+pub(crate) fn is_for_a_client(frames: &[SharedFrame]) -> bool {
+    let mut library = frames.iter().take_while(|frame| is_standard_library(frame));
+    wants(frames) == Some(Wants::Notice)
+        && library.any(|frame| {
+            let name = frame.name.rsplit('.').next().unwrap_or_default();
+            name == "serve_client" && frame.filename.ends_with("/multiprocessing/managers.py")
+        })
+}
+
 /// How functions that wait for other ranks are called: `torch.distributed`, Horovod, `mpi4py`, JAX, and hand-made ones.
 const MEETINGS: [&str; 9] = [
     "all_reduce",

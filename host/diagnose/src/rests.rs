@@ -1,7 +1,9 @@
 //! Whether everybody rests by design: waits for a time, for work, for a child or a process that does so.
 
-use crate::case::{Actor, Fate};
+use crate::case::{Actor, Fate, trace_of};
+use crate::graph;
 use crate::motion::{self, Motion};
+use crate::prompt::is_at_prompt;
 use crate::python::{self, Wants};
 use crate::scene::Scene;
 use crate::verdict::Evidence;
@@ -24,9 +26,16 @@ pub(crate) fn rests(scene: &Scene<'_>) -> Option<(String, Vec<Evidence>)> {
             known.extend(&group.meeting);
         }
     }
-    known.extend(scene.graph.waiting_for(case, &resting));
+    known.extend(scene.graph.waiting_for_any(case, &resting));
+    let meets = |index: &usize| {
+        scene
+            .groups
+            .iter()
+            .any(|group| group.meeting.contains(index))
+    };
     let mut alive = case.alive();
-    if !alive.all(|(index, _)| known.contains(&index) && !is_owed(scene, index)) {
+    if !alive.all(|(index, _)| known.contains(&index) && (meets(&index) || !is_owed(scene, index)))
+    {
         return None;
     }
     let how = match wait(&case.actors[first], scene) {
@@ -35,6 +44,8 @@ pub(crate) fn rests(scene: &Scene<'_>) -> Option<(String, Vec<Evidence>)> {
         Wait::Futex { is_timed: true, .. } => "waits for a time, or for a notice, to come",
         Wait::Futex { .. } => "waits for threads of its own, which wake now and then",
         Wait::Signal => "waits for a signal",
+        Wait::Read { target, .. } if graph::is_terminal(&target) => "waits for somebody to type",
+        Wait::Read { .. } => "waits for what the kernel tells it",
         _ => "waits for somebody to ask it for work",
     };
     let who = words::who(case, first);
@@ -51,7 +62,12 @@ fn is_resting(scene: &Scene<'_>, index: usize) -> bool {
             let by_itself = edge.wakers == [index] && !scene.is_alone(index);
             edge.outside || edge.wakers.is_empty() || by_itself
         }),
-        Wait::Poll { is_timed, .. } => is_timed || scene.serves(index),
+        Wait::Poll { fds, is_timed } => {
+            let first = fds.first();
+            let target = first.and_then(|fd| graph::target_of(&scene.case, index, *fd));
+            is_timed || scene.serves(index) || target.is_some_and(|it| is_told(actor, &it))
+        }
+        Wait::Read { target, .. } => is_told(actor, &target),
         Wait::Futex {
             is_private: true,
             is_timed,
@@ -59,10 +75,32 @@ fn is_resting(scene: &Scene<'_>, index: usize) -> bool {
         } => {
             scene.serves(index)
                 || has_working_thread(scene, index)
+                || (is_at_pool(actor) && scene.hope(index).is_some())
                 || (is_timed && waits_for_notice(scene, index))
         }
         _ => false,
     }
+}
+
+/// Descriptors by which the kernel tells what happens in the world: inotify(7), fanotify(7), `timerfd_create(2)`, signalfd(2); and what
+/// others write to a terminal of its own (pts(4)).
+const TOLD: [&str; 5] = [
+    "/dev/ptmx",
+    "anon_inode:inotify",
+    "anon_inode:[fanotify]",
+    "anon_inode:[timerfd]",
+    "anon_inode:[signalfd]",
+];
+
+/// Whether a process reads what comes when it comes: news of the kernel, or the next line at Python's own prompt.
+fn is_told(actor: &Actor<'_>, target: &str) -> bool {
+    TOLD.contains(&target) || (graph::is_terminal(target) && is_at_prompt(actor.process))
+}
+
+/// Whether the main thread of a process waits for a result of a pool of processes.
+fn is_at_pool(actor: &Actor<'_>) -> bool {
+    let trace = python::main_trace(actor.process);
+    trace.is_some_and(|trace| python::is_at_pool(&trace.frames))
 }
 
 /// What a process waits for. One that was at work for a moment, or about to be, when it was looked at: what it waited for before.
@@ -103,7 +141,8 @@ fn waits_for_notice(scene: &Scene<'_>, index: usize) -> bool {
     actor.main_ran() && frames.and_then(python::wants) == Some(Wants::Notice)
 }
 
-/// Whether the main thread of a process waits for its own threads, one of which waits for a time or runs now, and has run meanwhile.
+/// Whether the main thread of a process waits for its own threads, one of which sleeps for a time, or runs or looks again and has run
+/// meanwhile.
 fn has_working_thread(scene: &Scene<'_>, index: usize) -> bool {
     let actor = &scene.case.actors[index];
     let process = actor.process;
@@ -121,10 +160,23 @@ fn has_working_thread(scene: &Scene<'_>, index: usize) -> bool {
     matches!(wants, Some(Wants::Notice | Wants::Thread))
         && threads.any(|thread| {
             let is_at_work = match wait::of(thread) {
-                Wait::Sleep | Wait::Running => true,
-                Wait::Futex { is_timed, .. } | Wait::Poll { is_timed, .. } => is_timed,
+                Wait::Sleep => true,
+                Wait::Futex { is_timed: true, .. } => ran(thread) || is_timer(process, thread.tid),
+                Wait::Running | Wait::Poll { is_timed: true, .. } => ran(thread),
                 _ => false,
             };
-            thread.tid != process.pid && is_at_work && ran(thread)
+            thread.tid != process.pid && is_at_work
         })
+}
+
+/// Whether a thread is a `threading.Timer` whose time has not come.
+fn is_timer(process: &model::Process, tid: i32) -> bool {
+    let frames = trace_of(process, tid).map_or(&[][..], |trace| trace.frames.as_slice());
+    let mut library = frames
+        .iter()
+        .take_while(|frame| python::is_standard_library(frame));
+    library.any(|frame| {
+        let name = frame.name.rsplit('.').next();
+        name == Some("run") && frame.filename.ends_with("/threading.py")
+    })
 }

@@ -2,6 +2,7 @@
 
 mod busy;
 mod cgroups;
+mod database;
 mod deadlock;
 mod ended;
 mod gil;
@@ -43,7 +44,7 @@ pub struct Rule {
 pub(crate) const MOST: usize = 9;
 
 /// All rules, the most certain and most telling first.
-const ALL: [&Rule; 25] = [
+const ALL: [&Rule; 26] = [
     &memory::KILLED,
     &memory::GONE,
     &stopped::RULE,
@@ -65,6 +66,7 @@ const ALL: [&Rule; 25] = [
     &busy::SHARED,
     &busy::STEPS,
     &waiting::FILE_LOCK,
+    &database::RULE,
     &zombies::RULE,
     &input::RULE,
     &waiting::PEER,

@@ -6,6 +6,7 @@ use crate::case::{Actor, Case, Fate};
 use crate::graph::{EdgeKind, Graph};
 use crate::group::{self, Group};
 use crate::motion::{Motion, thread_ran};
+use crate::python;
 use crate::verdict::Evidence;
 use crate::wait::{self, Wait};
 
@@ -99,6 +100,14 @@ impl<'a> Scene<'a> {
                 .into_iter()
                 .flat_map(|edge| edge.wakers.clone())
                 .collect();
+            if wakers.iter().any(|waker| self.serves_clients(*waker)) {
+                let active = |other: &usize| {
+                    !seen.contains(other) && !wakers.contains(other) && self.may_act(*other)
+                };
+                if let Some(other) = self.case.those(|other| active(&other)).first() {
+                    return Some(*other);
+                }
+            }
             let feeds = edge.is_some_and(|edge| edge.kind == EdgeKind::PipeRead);
             for other in wakers.iter().copied().chain(self.case.descendants(here)) {
                 let it = &self.case.actors[other];
@@ -106,13 +115,7 @@ impl<'a> Scene<'a> {
                 // may come as slowly as it likes, and for whom a mere child looks again is not known.
                 let is_paced = it.motion() == Motion::Idle
                     && (feeds || (!wakers.contains(&other) && !waits_for_those(other, &seen)));
-                let waits_for_a_time = matches!(
-                    it.wait,
-                    Wait::Sleep
-                        | Wait::Poll { is_timed: true, .. }
-                        | Wait::Epoll { is_timed: true, .. }
-                );
-                let sleeps = waits_for_a_time && it.motion() == Motion::Still;
+                let sleeps = waits_for_a_time(&it.wait) && it.motion() == Motion::Still;
                 let writes = it.seen.is_some_and(|seen| seen.written_bytes > 0);
                 let works = !matches!(it.motion(), Motion::Still | Motion::Idle) || writes;
                 if it.fate == Fate::Alive && (works || sleeps || is_paced) && other != actor {
@@ -125,6 +128,19 @@ impl<'a> Scene<'a> {
             next += 1;
         }
         None
+    }
+
+    /// Whether a process is a manager that keeps a client waiting until another client gives what that one wants.
+    fn serves_clients(&self, actor: usize) -> bool {
+        let process = self.case.actors[actor].process;
+        let mut traces = process.pyspy.iter().flat_map(|stacks| &stacks.traces);
+        traces.any(|trace| python::is_for_a_client(&trace.frames))
+    }
+
+    /// Whether a process is at work, looks again now and then, or sleeps for a time.
+    fn may_act(&self, actor: usize) -> bool {
+        let it = &self.case.actors[actor];
+        it.motion() != Motion::Still || waits_for_a_time(&it.wait)
     }
 
     /// Whether the thread whose wait counts for a process was given no processor during the window.
@@ -299,6 +315,13 @@ impl<'a> Scene<'a> {
                 .iter()
                 .any(|child| roots.contains(child))
     }
+}
+
+fn waits_for_a_time(wait: &Wait) -> bool {
+    matches!(
+        wait,
+        Wait::Sleep | Wait::Poll { is_timed: true, .. } | Wait::Epoll { is_timed: true, .. }
+    )
 }
 
 fn stall(case: &Case<'_>, groups: &[Group]) -> Stall {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::{Process, ProcessId, Timestamp};
 use serde_json::Number;
 
-use super::runs;
+use super::{held_back, runs};
 use crate::case::main_thread;
 
 /// How long a main thread stood still, now and before, and how long it takes to count one further.
@@ -22,10 +22,11 @@ pub(crate) struct Track {
     pub(crate) still: Duration,
     /// The longest time before that in which it did not run between two views or more.
     pub(crate) longest_still: Duration,
-    /// The longest time that it took to count one further, as far as that was seen, from the first sight on.
+    /// The longest time that it took to count one further, as far as that was seen, from the first sight on, without the time in
+    /// which it waited for a processor.
     pub(crate) step_time: Duration,
-    /// Since when the outermost number that it counts is what it is.
-    step: Option<(Timestamp, Number)>,
+    /// Since when the outermost number that it counts is what it is, and for how long it had waited for a processor by then.
+    step: Option<(Timestamp, Number, Duration)>,
 }
 
 /// The tracks of all processes of a node.
@@ -67,7 +68,7 @@ impl Track {
     pub(crate) fn step_since(&self) -> Duration {
         let now = self.last.as_ref().map(|(at, _)| *at);
         now.zip(self.step.as_ref())
-            .map_or(Duration::ZERO, |(now, (from, _))| now.since(*from))
+            .map_or(Duration::ZERO, |(now, (from, _, _))| now.since(*from))
     }
 
     fn count(&mut self, at: Timestamp, process: &Process) {
@@ -75,18 +76,22 @@ impl Track {
         let Some(step) = process.steps.last() else {
             return;
         };
+        let held_back = main_thread(process).map_or(Duration::ZERO, held_back);
         match &self.step {
-            Some((_, value)) if *value == step.value => return,
-            Some((from, value)) => {
+            Some((_, value, _)) if *value == step.value => return,
+            Some((from, value, before)) => {
                 // Several may have been counted meanwhile.
                 let numbers = step.value.as_f64().zip(value.as_f64());
                 let counted = numbers.map_or(1.0, |(now, then)| now - then);
-                let time = at.since(*from).div_f64(counted.max(1.0));
+                let own = at
+                    .since(*from)
+                    .saturating_sub(held_back.saturating_sub(*before));
+                let time = own.div_f64(counted.max(1.0));
                 self.step_time = self.step_time.max(time);
             }
             None => {}
         }
-        self.step = Some((at, step.value.clone()));
+        self.step = Some((at, step.value.clone(), held_back));
     }
 }
 

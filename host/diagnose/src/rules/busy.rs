@@ -105,7 +105,10 @@ fn stopped_counting(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             .unwrap_or(0.0);
         let least = Duration::try_from_secs_f64(interval * INTERVALS).unwrap_or(Duration::MAX);
         let usual = seen.step_time.saturating_mul(STEP_TIMES);
-        !seen.step_time.is_zero() && seen.step_since >= usual && seen.step_since >= least
+        // One that is asleep at a look works by turns.
+        let turns = seen.same_for > PATIENCE + 1 && case.actors[actor].wait != Wait::Sleep;
+        let is_long = seen.step_since >= usual && seen.step_since >= least;
+        turns && !seen.step_time.is_zero() && is_long
     };
     let turns = |actor: usize| {
         let seen = case.actors[actor]

@@ -8,6 +8,7 @@ use crate::graph::EdgeKind;
 use crate::motion::Motion;
 use crate::python::{self, Wants};
 use crate::scene::Scene;
+use crate::signals::is_deaf;
 use crate::verdict::{Cause, Evidence, State, Verdict};
 use crate::wait::{self, Wait};
 use crate::words;
@@ -65,26 +66,6 @@ fn circle(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         return Err("no processes wait for each other in a circle".to_owned());
     }
     Ok(verdicts)
-}
-
-/// Signals that a process catches without a purpose of the job: what Python, its fault handler and the C library catch, and that
-/// children have ended (signal(7)).
-const USUAL: u64 = bits(&[2, 4, 6, 7, 8, 11, 17, 32, 33]);
-
-const fn bits(signals: &[u32]) -> u64 {
-    let (mut mask, mut index) = (0, 0);
-    while index < signals.len() {
-        mask |= 1 << (signals[index] - 1);
-        index += 1;
-    }
-    mask
-}
-
-/// Whether no signal is meant to wake a process, as `SigCgt` of its status tells.
-fn is_deaf(process: &Process) -> bool {
-    let caught = process.proc.status.get("SigCgt");
-    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    caught.is_some_and(|mask| mask & !USUAL == 0)
 }
 
 fn of_processes(scene: &Scene<'_>, circle: &[usize]) -> Verdict {

@@ -3,6 +3,7 @@
 use super::Rule;
 use crate::case::thread_index;
 use crate::graph;
+use crate::prompt::is_at_prompt;
 use crate::scene::Scene;
 use crate::verdict::{Cause, Evidence, State, Verdict};
 use crate::wait::Wait;
@@ -12,7 +13,7 @@ pub(super) const RULE: Rule = Rule {
     name: "waiting-for-input",
     needs: "what main threads read, over three intervals",
     proves: "a process has been reading its standard input or a terminal all the time, and nobody of the task could write to it",
-    refuted_by: "it ran in between, or a process of the task holds the other end",
+    refuted_by: "it ran in between, a process of the task holds the other end, or a shell or Python itself asks for a command at a terminal",
     holds,
 };
 
@@ -27,15 +28,14 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             }
             _ => return None,
         };
-        let is_terminal = target.starts_with("/dev/pts/")
-            || target.starts_with("/dev/tty")
-            || target == "/dev/console";
+        let is_terminal = graph::is_terminal(&target);
         let from_outside = fd == 0
             && scene
                 .graph
                 .edge(actor)
                 .is_some_and(|edge| edge.wakers.is_empty());
-        (scene.waits_all_the_time(actor) && (is_terminal || from_outside)).then_some(target)
+        let is_asked = (is_terminal && !is_at_prompt(it.process)) || from_outside;
+        (scene.waits_all_the_time(actor) && is_asked).then_some(target)
     };
     let found = case
         .alive()

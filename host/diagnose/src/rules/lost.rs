@@ -1,9 +1,8 @@
 //! A process died and took something with it that others wait for.
 
-use model::Ending;
-
 use super::{Rule, ended};
 use crate::case::{Actor, Fate};
+use crate::ending::is_bad;
 use crate::graph::EdgeKind;
 use crate::python;
 use crate::scene::Scene;
@@ -40,7 +39,7 @@ fn worker(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         let it = &case.actors[actor];
         let mut ends = case.nodes[it.node].ends.iter().copied();
         let end = ends.find(|end| {
-            let is_bad = !matches!(end.obituary.ending, Ending::Exited(0) | Ending::Unknown);
+            let is_bad = is_bad(end.obituary.ending);
             is_bad && end.obituary.ppid == it.process.pid
         });
         let Some(end) = end else {
@@ -111,7 +110,7 @@ fn unseen(scene: &Scene<'_>, waiting: &[usize], first: usize) -> Result<Verdict,
     let relatives = [it.process.ppid, it.process.pid];
     let ended = case.nodes[it.node].ends.iter().copied().find(|end| {
         let one = end.obituary;
-        let is_bad = !matches!(one.ending, Ending::Exited(0) | Ending::Unknown);
+        let is_bad = is_bad(one.ending);
         is_bad && relatives.contains(&one.ppid)
     });
     let Some(end) = ended else {

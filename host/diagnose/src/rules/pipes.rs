@@ -1,17 +1,22 @@
 //! Pipes: full with nobody who reads, or with nobody left at the other end.
 
 use super::Rule;
+use crate::case::Fate;
 use crate::graph::{Edge, EdgeKind};
 use crate::scene::Scene;
+use crate::signals::catches;
 use crate::verdict::{Cause, State, Verdict};
 use crate::wait::Wait;
 use crate::words;
+
+/// signal(7).
+const SIGCHLD: u32 = 17;
 
 pub(super) const ORPHANED: Rule = Rule {
     name: "pipe-orphaned",
     needs: "who holds which end of a pipe that a process has waited for over two intervals",
     proves: "the only holders of the other end are those who wait at this one",
-    refuted_by: "somebody else holds the other end",
+    refuted_by: "somebody else holds the other end, a thread of the process may write, or the end of a child wakes it",
     holds: orphaned,
 };
 
@@ -50,7 +55,8 @@ fn orphaned(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             continue;
         };
         let of_pipe = matches!(edge.kind, EdgeKind::PipeRead | EdgeKind::PipeWrite);
-        if !of_pipe || !stands(scene, index) || !is_orphaned(index, edge) {
+        let may_be_fed = !scene.is_alone(index) || is_told_of_children(scene, index);
+        if !of_pipe || !stands(scene, index) || !is_orphaned(index, edge) || may_be_fed {
             continue;
         }
         if scene.must_matter_for_good(&[index]).is_err() {
@@ -79,6 +85,14 @@ fn orphaned(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         ]);
     }
     Err("nobody waits at a pipe whose other end it holds alone".to_owned())
+}
+
+/// Whether a process is woken when a child of it ends: `make` waits so for a free place among the jobs that it started.
+fn is_told_of_children(scene: &Scene<'_>, actor: usize) -> bool {
+    let case = &scene.case;
+    let it = &case.actors[actor];
+    let mut children = it.children.iter();
+    catches(it.process, SIGCHLD) && children.any(|child| case.actors[*child].fate == Fate::Alive)
 }
 
 fn full(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {

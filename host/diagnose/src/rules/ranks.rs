@@ -2,8 +2,9 @@
 
 use super::Rule;
 use crate::case::{Fate, thread_index};
+use crate::ending::is_bad;
 use crate::graph::EdgeKind;
-use crate::group::{Group, Order};
+use crate::group::{Group, Order, is_for_others};
 use crate::motion::Motion;
 use crate::python::{self, Wants};
 use crate::scene::{Scene, Stall};
@@ -104,7 +105,9 @@ fn behind(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
 /// Says that the first of those that are behind holds the group up.
 pub(super) fn one(scene: &Scene<'_>, group: &Group) -> Verdict {
     let case = &scene.case;
-    let culprit = group.behind[0];
+    let mut behind = group.behind.iter().copied();
+    let culprit = behind.find(|rank| !is_for_others(case, *rank));
+    let culprit = culprit.unwrap_or(group.behind[0]);
     let victims: Vec<usize> = group
         .ranks
         .iter()
@@ -114,7 +117,10 @@ pub(super) fn one(scene: &Scene<'_>, group: &Group) -> Verdict {
     let (thread, deeper, mut evidence) = root(scene, culprit);
     // Of a thread of its own that it waits for, `deeper` says where that is.
     let place = case.culprit(culprit, None);
-    let verb = if group.behind.len() == 1 { "is" } else { "are" };
+    let (verb, example) = match group.behind.len() {
+        1 => ("is", String::new()),
+        _ => ("are", format!(", such as {}", words::who(case, culprit))),
+    };
     let waiting = victims.first().map_or_else(String::new, |victim| {
         let verb = if victims.len() == 1 { "waits" } else { "wait" };
         format!(
@@ -124,7 +130,7 @@ pub(super) fn one(scene: &Scene<'_>, group: &Group) -> Verdict {
         )
     });
     let summary = format!(
-        "{} {verb} behind: {}{}{deeper}{waiting}.",
+        "{} {verb} behind{example}: {}{}{deeper}{waiting}.",
         words::many(case, &group.behind),
         doing(scene, culprit),
         words::at(&place),
@@ -206,19 +212,10 @@ fn root(scene: &Scene<'_>, culprit: usize) -> (Option<i32>, String, Vec<Evidence
         );
         return (Some(tid), words, evidence.into_iter().chain(more).collect());
     }
-    let children = it.children.iter().copied();
-    let dead = children
-        .clone()
-        .find(|child| case.actors[*child].was_killed());
-    if let Some(dead) = dead {
-        let words = format!(
-            ", and its process {} {}",
-            case.actors[dead].process.pid,
-            words::ended(case, dead)
-        );
-        let more = case.ended(dead);
+    if let Some((words, more)) = lost_child(scene, culprit) {
         return (None, words, evidence.into_iter().chain(more).collect());
     }
+    let children = it.children.iter().copied();
     let mut alive = children
         .filter(|child| case.actors[*child].fate == Fate::Alive && case.actors[*child].stands());
     let waits_for_child = matches!(
@@ -236,6 +233,32 @@ fn root(scene: &Scene<'_>, culprit: usize) -> (Option<i32>, String, Vec<Evidence
         return (None, words, evidence.into_iter().chain(more).collect());
     }
     (None, String::new(), evidence)
+}
+
+/// A child of a rank that is gone and did not end well, in words, and what shows it: a worker of the same program or one that a signal
+/// ended; of one that is in no snapshot, as its obituary says.
+fn lost_child(scene: &Scene<'_>, rank: usize) -> Option<(String, Vec<Evidence>)> {
+    let case = &scene.case;
+    let it = &case.actors[rank];
+    let say = |pid: i32, how: String| format!(", and its process {pid} {how}");
+    let is_lost = |child: &usize| {
+        let child = &case.actors[*child];
+        let is_worker = child.process.exe.is_some() && child.process.exe == it.process.exe;
+        let is_gone = child.fate != Fate::Alive;
+        is_gone && (child.was_killed() || (is_worker && is_bad(child.ending())))
+    };
+    let mut children = it.children.iter().copied();
+    if let Some(dead) = children.find(is_lost) {
+        let words = say(case.actors[dead].process.pid, words::ended(case, dead));
+        return Some((words, case.ended(dead)));
+    }
+    let mut ends = case.nodes[it.node].ends.iter().copied();
+    let end = ends.find(|end| {
+        let one = end.obituary;
+        one.ppid == it.process.pid && one.ending.signal().is_some()
+    })?;
+    let words = say(end.obituary.process.pid, words::how(end.obituary.ending));
+    Some((words, case.cite_end(end, it.node).into_iter().collect()))
 }
 
 /// Whether a worker waits for its rank: to be given work, or to be rid of its results.

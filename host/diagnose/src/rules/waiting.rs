@@ -1,20 +1,22 @@
 //! Waits that lead to somebody: a file lock, a peer, a child.
 
+use std::time::Duration;
+
 use super::{Rule, ranks};
-use crate::case::Fate;
+use crate::case::{Fate, PATIENCE};
 use crate::graph::EdgeKind;
 use crate::group::Group;
 use crate::motion::Motion;
 use crate::scene::Scene;
 use crate::verdict::{Cause, Evidence, State, Verdict};
-use crate::wait::Wait;
+use crate::wait::{self, Wait};
 use crate::words;
 
 pub(super) const FILE_LOCK: Rule = Rule {
     name: "file-lock",
     needs: "who waits for which file lock and who holds it, over three intervals",
     proves: "a process has waited for a lock on a file all the time, and its holder does not get on",
-    refuted_by: "the holder gets on",
+    refuted_by: "the holder gets on, or has only got the lock",
     holds: file_lock,
 };
 
@@ -78,6 +80,9 @@ fn file_lock(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             .copied()
             .find(|waker| !waiting.contains(waker))
     });
+    if holder.is_some_and(|holder| waited_itself(scene, holder)) {
+        return Err("the lock went from one to another".to_owned());
+    }
     let culprit = holder.unwrap_or(first);
     must_be_hopeless(scene, first)?;
     let evidence: Vec<Evidence> = edge
@@ -123,6 +128,17 @@ fn of_file_lock(
             }
         ),
     }
+}
+
+/// Whether the main thread of a process waited for a file lock in a snapshot of the window.
+fn waited_itself(scene: &Scene<'_>, holder: usize) -> bool {
+    let node = scene.case.node_of(holder);
+    let identity = scene.case.actors[holder].process.identity;
+    node.window.iter().any(|position| {
+        let mut processes = node.snapshots[*position].processes.iter();
+        let process = processes.find(|it| it.identity == identity);
+        process.is_some_and(|process| wait::of_main(process).0 == Wait::FileLock)
+    })
 }
 
 fn peer(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
@@ -193,6 +209,7 @@ fn held_up_by<'a>(scene: &'a Scene<'_>, rank: usize) -> Option<&'a Group> {
 
 fn waits_for_peer(scene: &Scene<'_>, actor: usize) -> bool {
     let by_edge = scene.graph.edge(actor).is_some_and(|edge| match edge.kind {
+        EdgeKind::SocketRead if edge.outside => is_answered_late(scene, actor),
         EdgeKind::SocketRead | EdgeKind::Connect | EdgeKind::SocketWrite => true,
         // Those who read the same pipe and hold its other end are no peers.
         EdgeKind::PipeRead => edge.wakers.iter().any(|waker| {
@@ -201,6 +218,37 @@ fn waits_for_peer(scene: &Scene<'_>, actor: usize) -> bool {
         _ => false,
     });
     stands(scene, actor) && (at_fifo(scene, actor) || (by_edge && !scene.is_idle(actor)))
+}
+
+/// Whether a process has waited for an answer from outside for twice the patience, and half as long again as ever before, since how
+/// long one takes as a rule cannot be seen; and not one that heard something after all that it said: it may be told of news now and then.
+fn is_answered_late(scene: &Scene<'_>, actor: usize) -> bool {
+    let it = &scene.case.actors[actor];
+    let node = scene.case.node_of(actor);
+    let (Wait::Read { target, .. }, Some(seen)) = (&it.wait, it.seen) else {
+        return it.main_is_still_for(2 * PATIENCE);
+    };
+    let (_, tcp) = node.endpoint(target).unzip();
+    let tcp = tcp.and_then(|endpoint| endpoint.tcp.as_ref());
+    let said = tcp
+        .and_then(|tcp| tcp.last_sent_ms)
+        .map(|ago| Duration::from_millis(ago.into()));
+    let heard = tcp.and_then(|tcp| {
+        let ago = tcp
+            .last_received_ms
+            .filter(|_| tcp.bytes_received.is_some_and(|it| it > 0))?;
+        Some(Duration::from_millis(ago.into()))
+    });
+    let window = node
+        .newest()
+        .capture
+        .started_at
+        .since(node.snapshots[node.window[0]].capture.started_at);
+    let is_usual = |wait: Duration| {
+        wait < window.saturating_mul(2) || wait < seen.main_still_before.mul_f64(1.5)
+    };
+    let has_heard_last = heard.zip(said).is_some_and(|(heard, said)| heard < said);
+    it.main_is_still_for(2 * PATIENCE) && !has_heard_last && !said.is_some_and(is_usual)
 }
 
 fn at_fifo(scene: &Scene<'_>, actor: usize) -> bool {

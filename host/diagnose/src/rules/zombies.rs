@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use model::Ending;
-
 use super::Rule;
 use crate::case::Fate;
+use crate::ending::is_bad;
 use crate::motion::Motion;
 use crate::scene::Scene;
 use crate::verdict::{Cause, State, Verdict};
@@ -46,6 +45,7 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let failed = match (failed.count(), zombies.len()) {
         (0, _) => String::new(),
         (1, 1) => " badly".to_owned(),
+        (count, all) if count == all => ", all of them badly".to_owned(),
         (count, _) => format!(", {count} of them badly"),
     };
     let summary = format!(
@@ -89,8 +89,7 @@ fn takes_no_notice(scene: &Scene<'_>, parent: usize, zombies: &[usize]) -> bool 
 }
 
 fn ended_badly(scene: &Scene<'_>, zombie: usize) -> bool {
-    let ending = scene.case.actors[zombie].ending();
-    !matches!(ending, Ending::Exited(0) | Ending::Unknown)
+    is_bad(scene.case.actors[zombie].ending())
 }
 
 /// Whether it had ended in every snapshot of the window.

@@ -15,6 +15,7 @@ const COUNT: u32 = 8;
 /// What Python catches by itself: SIGINT.
 const OF_PYTHON: u64 = 1 << 1;
 const TERMINATED: u64 = 1 << 14;
+const CHILD_ENDED: u64 = 1 << 16;
 
 /// Asserts that no answer, after whichever snapshot, is that it hangs or has failed.
 #[track_caller]
@@ -336,4 +337,235 @@ fn the_end_of_output_that_a_grandchild_holds_open() {
         shot.process(21, 1, &polls(0));
         shot.pipe("pipe:[1]", &[10], &[21], 0);
     }));
+}
+
+/// News of a service that is not watched come when there are some; an answer to a question may be long in coming.
+#[test]
+fn one_that_is_told_news_from_outside_and_one_that_has_asked() {
+    let told = |said_ms: u32, heard_ms: u32| {
+        story(COUNT, |_, shot| {
+            let reads = on("recvfrom", 5, "socket:[1]").at(&["listen client.py 10"]);
+            shot.process(10, 1, &reads);
+            let facts = ("10.0.0.1:5000", "10.0.0.2:443", "established");
+            shot.tcp("socket:[1]", &[10], facts, None);
+            let tcp = shot.snapshot.ipc.endpoints[0].tcp.as_mut().unwrap();
+            (tcp.bytes_acknowledged, tcp.bytes_received) = (Some(100), Some(100));
+            (tcp.last_sent_ms, tcp.last_received_ms) = (Some(said_ms), Some(heard_ms));
+        })
+    };
+    never_hung(&told(9000, 8000));
+    let asked = told(8000, 9000);
+    never_hung(&asked[..6]);
+    expect(&asked, State::Hung, Cause::WaitingForPeer, Some(10));
+}
+
+/// `make -j` waits for a free place in a pipe that it holds both ends of, and for the end of a child, of which a signal tells it.
+#[test]
+fn one_that_waits_at_its_own_pipe_and_is_told_of_its_children() {
+    let told = |caught: u64, child_works: bool| {
+        story(COUNT, |instant, shot| {
+            let make = shot.process(10, 1, &call("pselect6").of_fds(&[3]));
+            descriptor(make, 3, "pipe:[1]");
+            let mask = format!("{caught:016x}");
+            make.proc.status.insert("SigCgt".to_owned(), mask);
+            shot.pipe("pipe:[1]", &[10], &[10], 0);
+            if child_works {
+                shot.process(20, 10, &runs(instant).named("cc1"));
+            }
+        })
+    };
+    never_hung(&told(CHILD_ENDED, true));
+    expect(
+        &told(CHILD_ENDED, false),
+        State::Hung,
+        Cause::PipeOrphaned,
+        Some(10),
+    );
+    expect(
+        &told(OF_PYTHON, true),
+        State::Hung,
+        Cause::PipeOrphaned,
+        Some(10),
+    );
+}
+
+/// Another thread of the process writes to its pipe when it has something.
+#[test]
+fn one_that_waits_at_its_own_pipe_for_a_thread_of_its_own() {
+    never_hung(&story(COUNT, |_, shot| {
+        let main = on("read", 3, "pipe:[1]").at(&["collect app.py 9"]);
+        let process = shot.process(10, 1, &main);
+        add_thread(process, 11, &polls(0).at(&["fetch app.py 20"]));
+        shot.pipe("pipe:[1]", &[10], &[10], 0);
+    }));
+}
+
+/// Python's own prompt is there for who types; a question of a program is one that a batch job cannot answer.
+#[test]
+fn the_prompt_of_python_at_a_terminal() {
+    let told = |frames: &[&str]| {
+        story(COUNT, |_, shot| {
+            let reads = call("pselect6").of_fds(&[0]).at(&["main app.py 3"]);
+            let process = shot.process(10, 1, &reads);
+            descriptor(process, 0, "/dev/pts/3");
+            let places = call("").at(frames);
+            let mut other = shot.process(99, 10, &places).pyspy.take();
+            shot.snapshot.processes.pop();
+            let process = shot.snapshot.processes.last_mut().unwrap();
+            let trace = &mut process.pyspy.as_mut().unwrap().traces[0];
+            trace.frames = other
+                .as_mut()
+                .map_or_else(Vec::new, |it| it.traces[0].frames.clone());
+        })
+    };
+    let prompt = told(&[]);
+    never_hung(&prompt);
+    assert_eq!(ask(&prompt).verdict, State::Healthy);
+    never_hung(&told(&[
+        "wait /usr/lib/python3.13/_pyrepl/unix_console.py 5",
+        "interactive_console /usr/lib/python3.13/_pyrepl/main.py 59",
+    ]));
+    expect(
+        &told(&["ask app.py 3"]),
+        State::Hung,
+        Cause::WaitingForInput,
+        Some(10),
+    );
+    let debugger = [
+        "cmdloop /usr/lib/python3.11/cmd.py 126",
+        "interaction /usr/lib/python3.11/pdb.py 400",
+        "main app.py 3",
+    ];
+    expect(
+        &told(&debugger),
+        State::Hung,
+        Cause::WaitingForInput,
+        Some(10),
+    );
+}
+
+/// Who waits for those that rest is well, also where they hold copies of each other's connections, as forked children do.
+#[test]
+fn actors_that_wait_for_a_driver_that_sleeps() {
+    let snapshots = story(COUNT, |_, shot| {
+        shot.process(10, 1, &polls(0).at(&["drive app.py 3"]));
+        for pid in [20, 21] {
+            let own = format!("socket:[{pid}]");
+            shot.process(pid, 10, &on("read", 5, &own).at(&["recv app.py 9"]));
+            let peer = format!("socket:[{}]", pid + 100);
+            shot.unix((&own, pid), (&peer, 10));
+            let owners = &mut shot.snapshot.ipc.endpoints.last_mut().unwrap().owners;
+            let mut copy = owners[0].clone();
+            let other = if pid == 20 { 21 } else { 20 };
+            (copy.pid, copy.identity) = (other, crate::story::identity(other));
+            owners.push(copy);
+        }
+    });
+    never_hung(&snapshots);
+    assert_eq!(ask(&snapshots).verdict, State::Healthy);
+}
+
+/// A result of a pool that a worker sleeps for; a timer; news of the kernel.
+#[test]
+fn those_who_wait_for_a_time_through_others() {
+    let pool = story(COUNT, |_, shot| {
+        let waits = [
+            "wait /usr/lib/python3.11/threading.py 320",
+            "next /usr/lib/python3.11/multiprocessing/pool.py 861",
+            "main app.py 40",
+        ];
+        shot.process(10, 1, &futex("0x1").at(&waits));
+        shot.process(20, 10, &on("read", 3, "pipe:[1]").at(&["get queues.py 9"]));
+        shot.process(21, 10, &polls(0).at(&["pause app.py 9"]));
+        shot.pipe("pipe:[1]", &[20, 21], &[10], 0);
+    });
+    let timer = story(COUNT, |_, shot| {
+        let joins = ["_shutdown /usr/lib/python3.11/threading.py 1560"];
+        let process = shot.process(10, 1, &futex("0x1").at(&joins));
+        let waits = [
+            "Condition.wait /usr/lib/python3.11/threading.py 331",
+            "Event.wait /usr/lib/python3.11/threading.py 629",
+            "Timer.run /usr/lib/python3.11/threading.py 1376",
+        ];
+        add_thread(process, 11, &futex("0x2").for_a_while().at(&waits));
+    });
+    let news = story(COUNT, |_, shot| {
+        shot.process(
+            10,
+            1,
+            &on("read", 4, "anon_inode:inotify").at(&["watch app.py 4"]),
+        );
+    });
+    for snapshots in [pool, timer, news] {
+        never_hung(&snapshots);
+        assert_eq!(
+            ask(&snapshots).verdict,
+            State::Healthy,
+            "{}",
+            ask(&snapshots).summary
+        );
+    }
+}
+
+/// A shell that waits for the next command, of which a terminal in a browser has one; one that a script asks with is no prompt.
+#[test]
+fn the_prompt_of_a_shell_at_a_terminal() {
+    let told = |command: &[&str]| {
+        story(COUNT, |_, shot| {
+            let parent = on("read", 3, "/dev/ptmx").at(&["relay terminal.py 3"]);
+            shot.process(10, 1, &parent);
+            let shell = shot.process(20, 10, &call("pselect6").of_fds(&[0]));
+            shell.cmdline = command.iter().map(|word| (*word).to_owned()).collect();
+            descriptor(shell, 0, "/dev/pts/3");
+        })
+    };
+    for command in [&["-bash"][..], &["/bin/zsh", "-i"]] {
+        let snapshots = told(command);
+        never_hung(&snapshots);
+        assert_eq!(ask(&snapshots).verdict, State::Healthy);
+    }
+    for command in [&["bash", "setup.sh"][..], &["sh", "-c", "read answer"]] {
+        expect(
+            &told(command),
+            State::Hung,
+            Cause::WaitingForInput,
+            Some(20),
+        );
+    }
+}
+
+/// A manager keeps a client waiting for an item that another client may put; when nobody is there who would, it is a hang.
+#[test]
+fn clients_of_a_manager_that_wait_for_what_another_may_give() {
+    let told = |others_sleep: bool| {
+        story(COUNT, |instant, shot| {
+            let main = if others_sleep {
+                polls(0)
+            } else {
+                waits_for(20)
+            };
+            shot.process(10, 1, &main.at(&["feed app.py 3"]));
+            shot.process(20, 10, &on("read", 5, "socket:[20]").at(&["get app.py 9"]));
+            let serves = [
+                "wait /usr/lib/python3.11/threading.py 327",
+                "get /usr/lib/python3.11/queue.py 171",
+                "Server.serve_client /usr/lib/python3.11/multiprocessing/managers.py 260",
+            ];
+            let looks = [
+                "wait /usr/lib/python3.11/threading.py 331",
+                "Server.serve_forever /usr/lib/python3.11/multiprocessing/managers.py 177",
+            ];
+            let main = futex("0x1").for_a_while().ran_until(instant).at(&looks);
+            let manager = shot.process(30, 10, &main);
+            add_thread(manager, 31, &call("accept4"));
+            add_thread(manager, 32, &futex("0x2").at(&serves));
+            shot.unix(("socket:[20]", 20), ("socket:[30]", 30));
+            for endpoint in &mut shot.snapshot.ipc.endpoints {
+                let unix = endpoint.unix.as_mut().unwrap();
+                unix.path = (endpoint.target == "socket:[30]").then(|| "/tmp/listener".to_owned());
+            }
+        })
+    };
+    never_hung(&told(true));
+    expect(&told(false), State::Hung, Cause::WaitingForPeer, Some(30));
 }

@@ -3,7 +3,8 @@
 use taskscope_diagnose::{Cause, State};
 
 use crate::story::{
-    add_thread, ask, call, expect, futex, on, pids, polls, runs, semaphore, story, waits_for,
+    add_thread, ask, call, descriptor, expect, futex, on, pids, polls, runs, semaphore, story,
+    waits_for,
 };
 
 const COUNT: u32 = 6;
@@ -504,4 +505,73 @@ fn an_event_that_only_the_waiting_thread_could_set() {
     let of_python = told("0000000000000002");
     expect(&of_python, State::Hung, Cause::Deadlock, Some(10));
     assert_ne!(ask(&told("0000000000004002")).verdict, State::Hung);
+}
+
+/// One has begun a transaction and waits; another finds the database locked, sleeps and looks again. `start`: what the
+/// lock covers.
+#[test]
+fn a_database_that_one_who_stands_still_has_locked() {
+    let told = |start: u64, holder_sleeps: bool| {
+        story(COUNT, |instant, shot| {
+            let process = shot.process(10, 1, &polls(instant).at(&["insert job.py 30"]));
+            descriptor(process, 5, "/data/jobs.db");
+            let waits = if holder_sleeps {
+                polls(0)
+            } else {
+                futex("0x1")
+            };
+            let wait = [
+                "wait /usr/lib/python3.11/threading.py 327",
+                "hold job.py 40",
+            ];
+            let holder = shot.process(20, 10, &waits.at(&wait));
+            descriptor(holder, 5, "/data/jobs.db");
+            shot.lock("/data/jobs.db", 20, &[]);
+            let lock = shot.snapshot.ipc.locks.last_mut().unwrap();
+            (lock.class, lock.start) = ("POSIX".to_owned(), start);
+        })
+    };
+    let verdict = expect(
+        &told(0x4000_0001, false),
+        State::Hung,
+        Cause::FileLock,
+        Some(20),
+    );
+    assert_eq!(pids(&verdict), [10]);
+    // It may be by design that one holds another kind of lock, and it may come back from a sleep.
+    for snapshots in [told(0, false), told(0x4000_0001, true)] {
+        assert_ne!(ask(&snapshots).verdict, State::Hung);
+    }
+}
+
+/// Three take a lock by turns and keep it for longer than two looks: it goes on.
+#[test]
+fn a_file_lock_that_goes_from_one_to_another() {
+    let snapshots = story(16, |instant, shot| {
+        let turn = instant / 3;
+        let pids = [20, 21, 22];
+        let holder = pids[turn as usize % 3];
+        for pid in pids {
+            let doing = if pid == holder {
+                polls(turn * 3).at(&["update app.py 10"])
+            } else {
+                let last = (0..turn).rev().find(|it| pids[*it as usize % 3] == pid);
+                call("flock")
+                    .at(&["locked app.py 9"])
+                    .ran_until(last.map_or(0, |it| it * 3 + 3))
+            };
+            shot.process(pid, 1, &doing);
+        }
+        let waiters: Vec<i32> = pids.into_iter().filter(|pid| *pid != holder).collect();
+        shot.lock("/data/lock", holder, &waiters);
+    });
+    for count in 1..=snapshots.len() {
+        let verdict = ask(&snapshots[..count]);
+        assert_ne!(
+            verdict.verdict,
+            State::Hung,
+            "after {count}: {}",
+            verdict.summary
+        );
+    }
 }

@@ -462,3 +462,98 @@ fn a_stand_soon_after_the_first_look_is_told_by_how_long_a_step_takes() {
     expect(&told(true), State::Hung, Cause::RankBehind, Some(22));
     assert_ne!(ask(&told(false)).verdict, State::Hung);
 }
+
+/// For how long one sleeps is not seen: a pause before it asks a service again ends, so that it takes twice as long to call it behind.
+#[test]
+fn one_that_sleeps_in_one_piece_while_the_others_meet_may_come_back() {
+    let begin = 3;
+    let snapshots = story(12, |instant, shot| {
+        launcher(shot, instant);
+        for rank in 0..3 {
+            let doing = match rank {
+                _ if instant < begin => {
+                    polls(instant).at(&["forward train.py 15", "main train.py 29"])
+                }
+                1 => polls(begin).at(&["pause client.py 15", "main train.py 29"]),
+                _ => meets().ran_until(begin * 10),
+            };
+            let process = shot.rank(rank, 20 + i32::try_from(rank).unwrap(), &doing);
+            counts(process, "main", instant.min(begin));
+        }
+    });
+    for count in 1..=snapshots.len() {
+        let verdict = ask(&snapshots[..count]);
+        let intervals = count.saturating_sub(4);
+        let is_hung = verdict.verdict == State::Hung;
+        assert_eq!(
+            is_hung,
+            intervals >= 6,
+            "after {count}: {}",
+            verdict.summary
+        );
+    }
+    let verdict = expect(&snapshots, State::Hung, Cause::RankBehind, Some(21));
+    assert_eq!(ranks(&verdict), [0, 2]);
+}
+
+/// A download that trickles in from outside gets on, however little comes; one that has dried up does not.
+#[test]
+fn one_that_hears_a_little_from_outside_while_the_others_meet() {
+    let told = |last_heard_ms: u32| {
+        story(COUNT, |instant, shot| {
+            launcher(shot, instant);
+            for rank in 0..3 {
+                let fetches =
+                    on("recvfrom", 9, "socket:[90]").at(&["fetch data.py 7", "main train.py 29"]);
+                let doing = if rank == 0 {
+                    fetches.ran_until(instant * 10)
+                } else {
+                    meets()
+                };
+                shot.rank(rank, 20 + i32::try_from(rank).unwrap(), &doing);
+            }
+            let facts = ("10.0.0.1:5000", "10.0.0.2:443", "established");
+            shot.tcp("socket:[90]", &[20], facts, None);
+            let tcp = shot.snapshot.ipc.endpoints[0].tcp.as_mut().unwrap();
+            (tcp.bytes_received, tcp.last_received_ms) = (Some(4000), Some(last_heard_ms));
+        })
+    };
+    let trickles = told(700);
+    for count in 1..=trickles.len() {
+        assert_ne!(ask(&trickles[..count]).verdict, State::Hung);
+    }
+    expect(&told(60_000), State::Hung, Cause::RankBehind, Some(20));
+}
+
+/// Who serves requests tells the others what came: as long as none comes they wait by design.
+#[test]
+fn one_that_waits_for_requests_while_the_others_wait_to_be_told() {
+    let snapshots = story(12, |instant, shot| {
+        launcher(shot, instant);
+        for rank in 0..3 {
+            let doing = match rank {
+                0 => call("accept4").at(&["serve server.py 7", "main server.py 29"]),
+                _ => on("recvfrom", 3, "socket:[9]")
+                    .at(&["broadcast wire.py 5", "main server.py 30"]),
+            };
+            shot.rank(rank, 20 + i32::try_from(rank).unwrap(), &doing.ran_until(5));
+        }
+    });
+    for count in 1..=snapshots.len() {
+        assert_ne!(ask(&snapshots[..count]).verdict, State::Hung);
+    }
+}
+
+/// An evaluation that works and waits by turns, and is waiting at each look, is no loop that turns.
+#[test]
+fn one_alone_that_counted_and_works_by_turns() {
+    let snapshots = story(16, |instant, shot| {
+        let mut doing = polls(instant).at(&["evaluate train.py 3", "main train.py 29"]);
+        doing.ticks = u64::from(instant) * 20;
+        let process = shot.process(10, 1, &doing);
+        counts(process, "main", instant.min(3) * 5);
+    });
+    for count in 1..=snapshots.len() {
+        assert_ne!(ask(&snapshots[..count]).verdict, State::Hung);
+    }
+}

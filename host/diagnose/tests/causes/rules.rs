@@ -48,11 +48,12 @@ impl From<Vec<Snapshot>> for Job {
 type Tried = (&'static str, fn(bool) -> Job);
 
 /// Every rule.
-const ALL: [Tried; 28] = [
+const ALL: [Tried; 29] = [
     ("busy-loop", waits::busy_loop),
     ("busy-loop-by-steps", waits::busy_loop_by_steps),
     ("cpu-throttled", limits::throttled),
     ("crashed", over::crashed),
+    ("database-locked", locks::database),
     ("deadlock", locks::circle),
     ("deadlock-of-processes", locks::of_processes),
     ("deadlock-of-threads", locks::of_threads),

@@ -175,7 +175,7 @@ pub(crate) struct Doing {
     name: String,
     pub(crate) ran: u64,
     state: char,
-    ticks: u64,
+    pub(crate) ticks: u64,
 }
 
 /// A thread in a system call.

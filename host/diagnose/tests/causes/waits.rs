@@ -4,7 +4,7 @@ use taskscope_diagnose::{Cause, State};
 
 use crate::story::{ask, call, descriptor, expect, on, pids, polls, story, waits_for};
 
-const COUNT: u32 = 6;
+const COUNT: u32 = 8;
 
 #[test]
 fn input_from_a_terminal_from_a_pipe_of_a_stranger_and_by_poll() {

@@ -1,7 +1,9 @@
 //! Rules about locks.
 
 use super::Job;
-use crate::story::{add_thread, call, counts, futex, polls, runs, semaphore, story, waits_for};
+use crate::story::{
+    add_thread, call, counts, descriptor, futex, polls, runs, semaphore, story, waits_for,
+};
 
 const COUNT: u32 = 6;
 
@@ -58,6 +60,22 @@ pub(super) fn file_lock(is_refuted: bool) -> Job {
         counts(holder, "hold", if is_refuted { instant } else { 0 });
         shot.process(21, 10, &call("flock").at(&["locked b.py 13"]));
         shot.lock("/w/index", 20, &[21]);
+    });
+    snapshots.into()
+}
+
+/// Refuted: the holder works.
+pub(super) fn database(is_refuted: bool) -> Job {
+    let snapshots = story(COUNT, |instant, shot| {
+        let process = shot.process(10, 1, &polls(instant).at(&["insert job.py 30"]));
+        descriptor(process, 5, "/w/jobs.db");
+        let ran = if is_refuted { instant } else { 0 };
+        let waits = call("pause").ran_until(ran).at(&["hold job.py 40"]);
+        let holder = shot.process(20, 10, &waits);
+        counts(holder, "hold", ran);
+        shot.lock("/w/jobs.db", 20, &[]);
+        let lock = shot.snapshot.ipc.locks.last_mut().unwrap();
+        (lock.class, lock.start) = ("POSIX".to_owned(), 0x4000_0001);
     });
     snapshots.into()
 }
