@@ -1,6 +1,6 @@
 //! How the clocks of an attempt's nodes stand to each other: asked of what they saw together, and said in words.
 
-use model::Timestamp;
+use model::{Timestamp, span_words};
 use store::{Clock, Key, Offset, Place, Since, Store, StoreError, Timeline};
 
 use crate::root::AROUND;
@@ -150,15 +150,8 @@ pub(crate) fn words(offset: Offset) -> String {
     }
 }
 
-/// Returns a time as people write it: `3h02m01s`.
-pub(crate) fn span(seconds: i64) -> String {
-    let seconds = seconds.unsigned_abs();
-    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    match (hours, minutes) {
-        (0, 0) => format!("{rest}s"),
-        (0, minutes) => format!("{minutes}m{rest:02}s"),
-        (hours, minutes) => format!("{hours}h{minutes:02}m{rest:02}s"),
-    }
+fn span(seconds: i64) -> String {
+    span_words(seconds.unsigned_abs())
 }
 
 #[cfg(test)]

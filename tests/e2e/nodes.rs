@@ -161,6 +161,17 @@ fn a_node_that_is_silent_is_told_and_one_whose_clock_is_hours_off_is_not_called_
         );
         assert!(!page.contains("late has stored nothing"), "{page}");
     }
+    // A day later nobody has written anything: that is said beside the answer, which is the same.
+    let page = sandbox.run(["why"]).success().stdout;
+    let later = ["--now", "2026-12-01T17:00:00Z", "why"];
+    let later = sandbox.run(later).success();
+    let words = "[taskscope] the newest snapshot is 23h27m";
+    let more = "s old: nothing has been stored since, so how the task is now is not seen\n";
+    assert!(
+        later.stderr.contains(words) && later.stderr.contains(more),
+        "{later}"
+    );
+    assert_eq!(later.stdout, page);
 }
 
 /// Snapshots of `early`, of `late`, whose clock is ahead, of `quiet`, and of `torn` one that cannot be read; `never` has a folder.

@@ -21,8 +21,12 @@ use crate::ui;
 const MEMORY: u64 = 256 << 20;
 const MEMORY_BESIDE: u64 = 48 << 20;
 
-/// Threads that answer: reading and decoding one thing holds up no other.
+/// Threads that answer.
 const THREADS: usize = 4;
+
+/// Snapshots that are decoded, judged or merged at a time; beside a task, whose processors they are, one by one.
+const AT_A_TIME: usize = 2;
+const AT_A_TIME_BESIDE: usize = 1;
 
 /// Show a store as a web page on this machine: what is wrong, when, and where each rank is, live while the task runs
 ///
@@ -67,7 +71,7 @@ pub(crate) fn run(args: &ViewArgs, world: &World) -> anyhow::Result<Outcome> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let view = View::new(Store::open(&location)?, shown, MEMORY).reading_ahead();
+        let view = View::new(Store::open(&location)?, shown, MEMORY, AT_A_TIME).reading_ahead();
         let server = Server::bind(SocketAddr::new(args.listen.address, args.listen.port)).await?;
         say(&server);
         if args.listen.open {
@@ -100,12 +104,17 @@ fn serve_beside(location: &Location, task: TaskPath) -> anyhow::Result<()> {
         task: Some(task),
         ..Shown::default()
     };
-    // One thread, so that the task's own processors are left to it.
+    // One thread that answers, so that the task's own processors are left to it.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let view = View::new(Store::open(location)?, shown, MEMORY_BESIDE);
+        let view = View::new(
+            Store::open(location)?,
+            shown,
+            MEMORY_BESIDE,
+            AT_A_TIME_BESIDE,
+        );
         let server = Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
         say(&server);
         server.serve(view).await;

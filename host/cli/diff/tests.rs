@@ -5,14 +5,7 @@ use std::time::Duration;
 use model::{CgroupLevel, CgroupMemory, Frame, ProcessId, SharedFrame, Snapshot};
 
 use super::{Kind, compare, page};
-use crate::page::tests::{a_process, snapshot};
-use crate::ui::Ui;
-
-const PLAIN: Ui = Ui {
-    color: false,
-    terminal: false,
-    width: 100,
-};
+use crate::page::tests::{PLAIN, a_process, snapshot};
 
 /// Ten seconds later, with nothing else changed.
 fn later(snapshot: &Snapshot) -> Snapshot {

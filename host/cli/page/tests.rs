@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Heading, overview, process};
 use crate::ui::Ui;
 
-const PLAIN: Ui = Ui {
+pub(crate) const PLAIN: Ui = Ui {
     color: false,
     terminal: false,
     width: 100,
@@ -273,6 +273,16 @@ fn what_a_rank_counts_is_shown_with_how_fast_it_grows() {
 
 /// A frame as function, file and line.
 pub(crate) type Place<'a> = (&'a str, &'a str, u32);
+
+/// Where a training loop calls from, …
+pub(crate) const OUTER: [Place<'_>; 2] = [
+    ("step", "/job/train.py", 88),
+    ("main", "/job/train.py", 120),
+];
+/// … a rank in its collective, …
+pub(crate) const REDUCE: [Place<'_>; 3] = [("all_reduce", "/job/comm.py", 41), OUTER[0], OUTER[1]];
+/// … and one that still loads.
+pub(crate) const LOAD: [Place<'_>; 3] = [("load", "/job/data.py", 7), OUTER[0], OUTER[1]];
 
 /// A job whose ranks are at these stacks, innermost first.
 pub(crate) fn job(ranks: &[&[Place<'_>]]) -> Snapshot {

@@ -1,6 +1,7 @@
 //! A verdict as a page for a terminal: the sentence, the culprit's stack, who waits, what shows it, what to try.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use diagnose::{Cause, Culprit, State, Tried, Twin, Verdict, Victim};
 use model::{Process, SharedFrame, Snapshot};
@@ -116,12 +117,7 @@ fn blame(page: &mut String, culprit: &Culprit, nodes: &[Vec<Snapshot>]) {
             place.function == frame.name && place.file == frame.filename && place.line == frame.line
         })
     };
-    // The one to blame may be called through many of a library.
-    let telling = frames.iter().position(is_it).unwrap_or(0);
-    let left_out = match telling.saturating_sub(FRAMES - 1) {
-        0 => 0..0,
-        more => INNERMOST..INNERMOST + more + 1,
-    };
+    let left_out = left_out(frames.iter().position(is_it).unwrap_or(0));
     let shown = frames.iter().enumerate();
     for (index, frame) in shown.take(FRAMES + left_out.len()) {
         if left_out.contains(&index) {
@@ -140,6 +136,14 @@ fn blame(page: &mut String, culprit: &Culprit, nodes: &[Vec<Snapshot>]) {
             safe(file),
             frame.line
         );
+    }
+}
+
+/// The frames between the innermost and the one to blame, which may be called through many of a library, that find no room.
+fn left_out(telling: usize) -> Range<usize> {
+    match (telling + 1).saturating_sub(FRAMES) {
+        0 => 0..0,
+        more => INNERMOST..INNERMOST + more,
     }
 }
 
@@ -322,4 +326,22 @@ fn advice(cause: Cause) -> Option<&'static str> {
         }
         Cause::Progressing | Cause::Finished | Cause::Unknown => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_frame_to_blame_is_always_among_those_that_are_shown() {
+        for telling in 0..100 {
+            let left_out = left_out(telling);
+            let shown = (0..FRAMES + left_out.len()).filter(|frame| !left_out.contains(frame));
+            let shown: Vec<usize> = shown.collect();
+            assert!(shown.contains(&telling), "{telling}: {shown:?}");
+            assert_eq!(shown.len(), FRAMES);
+        }
+        assert_eq!(left_out(FRAMES - 1), 0..0);
+        assert_eq!(left_out(FRAMES + 4), 3..8);
+    }
 }

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use diagnose::Silent;
 use model::{Snapshot, Timestamp};
 use store::{Clock, Entry, Key, Place, Since, Store, StoreError};
 
-use super::sight::{self, Silent};
+use super::sight;
 use crate::clocks;
 use crate::root::{At, Chosen};
 

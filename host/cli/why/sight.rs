@@ -1,55 +1,11 @@
 //! How much of a task is seen: nodes that have stored nothing for a while are told of, and judged no more.
 
-use std::time::Duration;
-
-use model::{Snapshot, Timestamp};
-use serde::Serialize;
+use diagnose::{Newest, Silent, silent_after};
+use model::{Snapshot, Timestamp, span_words};
 use store::{Clock, Key, Place, Store};
 
 use super::Sight;
 use crate::clocks;
-
-/// A node is silent where its newest snapshot is older than the newest of all by so many of its intervals, …
-const INTERVALS: f64 = 3.0;
-/// … and by so much.
-const LEAST: Duration = Duration::from_mins(1);
-
-/// A node of which nothing new is seen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Silent {
-    /// How much older its newest snapshot is than the newest of all, seconds, by the clocks.
-    pub(crate) behind_s: u64,
-    /// Whether something that both saw tells how its clock stands to that of the others.
-    pub(crate) is_clock_compared: bool,
-    /// When it last stored one, by its own clock.
-    pub(crate) last: Timestamp,
-    /// Its name.
-    pub(crate) node: String,
-    /// The ranks that were there.
-    pub(crate) ranks: String,
-}
-
-impl Silent {
-    /// Returns it as a sentence.
-    pub(crate) fn words(&self) -> String {
-        let one = self.ranks.parse::<u64>().is_ok();
-        let whose = match (self.ranks.as_str(), one) {
-            ("", _) => format!("node {}", self.node),
-            (ranks, true) => format!("rank {ranks}'s node ({})", self.node),
-            (ranks, false) => format!("the node of ranks {ranks} ({})", self.node),
-        };
-        let by = if self.is_clock_compared {
-            ""
-        } else {
-            ", if its clock is right"
-        };
-        format!(
-            "{whose} has stored nothing since {} UTC, {} before the others{by}; it is not judged",
-            self.last.human(),
-            clocks::span(i64::try_from(self.behind_s).unwrap_or(i64::MAX))
-        )
-    }
-}
 
 /// Whether one of several nodes looks silent while nobody knows how its clock stands.
 pub(super) fn is_any_silent(nodes: &[Vec<Snapshot>]) -> bool {
@@ -84,14 +40,7 @@ pub(crate) fn age(sight: &Sight, now: Timestamp) -> Option<String> {
         .into_iter()
         .max_by_key(|it| it.capture.completed_at)?;
     let age = now.since(last.capture.completed_at);
-    let is_old = age > LEAST.max(usual(last));
-    is_old.then(|| clocks::span(i64::try_from(age.as_secs()).unwrap_or(i64::MAX)))
-}
-
-/// The time that a few snapshots of a node take.
-fn usual(snapshot: &Snapshot) -> Duration {
-    let interval = snapshot.capture.interval_s.unwrap_or(0.0);
-    Duration::try_from_secs_f64(interval * INTERVALS).unwrap_or_default()
+    (age > silent_after(last.capture.interval_s)).then(|| span_words(age.as_secs()))
 }
 
 /// Takes the nodes out of `nodes` that are silent, and says which; `clocks` is how their clocks stand to the first one's. Where that
@@ -112,24 +61,15 @@ fn newest(nodes: &[Vec<Snapshot>]) -> Vec<&Snapshot> {
 
 /// Which of the nodes with these newest snapshots are silent; `clocks` is how the clock of each stands to the first's.
 fn silent(newest: &[&Snapshot], clocks: &[Clock]) -> Vec<Silent> {
-    let clock = |index: usize| clocks.get(index).copied().unwrap_or_default();
-    let common = |index: usize| clock(index).common(newest[index].capture.started_at);
-    let Some(latest) = (0..newest.len()).max_by_key(|index| common(*index)) else {
-        return Vec::new();
-    };
-    let is_compared = |index: usize| index == 0 || !clock(index).offset.is_unknown();
-    let silent = newest.iter().enumerate().filter_map(|(index, snapshot)| {
-        let behind = common(latest).saturating_sub(common(index));
-        let behind = Duration::from_micros(u64::try_from(behind).unwrap_or(0));
-        (behind > LEAST.max(usual(snapshot))).then(|| Silent {
-            behind_s: behind.as_secs(),
-            is_clock_compared: is_compared(index) && is_compared(latest),
-            last: snapshot.capture.started_at,
-            node: snapshot.task.node.clone(),
-            ranks: diagnose::ranges(diagnose::ranks_of(snapshot)),
-        })
+    let newest = newest.iter().enumerate().map(|(index, snapshot)| {
+        let clock = clocks.get(index).copied().unwrap_or_default();
+        Newest {
+            at: clock.common(snapshot.capture.started_at),
+            is_clock_compared: index == 0 || !clock.offset.is_unknown(),
+            snapshot,
+        }
     });
-    silent.collect()
+    diagnose::silent(&newest.collect::<Vec<_>>())
 }
 
 #[cfg(test)]
@@ -204,27 +144,5 @@ mod tests {
         assert_eq!(silent(&[&one, &two], &[]), []);
         let found = silent(&[&one, &two], &[Clock::default(), ahead(300)]);
         assert_eq!((found[0].behind_s, found[0].is_clock_compared), (300, true));
-    }
-
-    #[test]
-    fn who_is_silent_is_said_with_its_ranks() {
-        let silent = |ranks: &str| Silent {
-            behind_s: 190,
-            is_clock_compared: ranks != "4-7",
-            last: Timestamp::from_microseconds(1_796_000_000_000_000).unwrap(),
-            node: "node-1".to_owned(),
-            ranks: ranks.to_owned(),
-        };
-        assert_eq!(
-            silent("5").words(),
-            "rank 5's node (node-1) has stored nothing since 2026-11-30 00:53:20 UTC, 3m10s before the others; it is not judged"
-        );
-        let several = silent("4-7").words();
-        assert!(
-            several.starts_with("the node of ranks 4-7 (node-1) has")
-                && several.contains("before the others, if its clock is right;"),
-            "{several}"
-        );
-        assert!(silent("").words().starts_with("node node-1 has"));
     }
 }

@@ -15,6 +15,7 @@ mod ipc;
 mod machine;
 mod mount;
 mod namespaces;
+mod natural_order;
 mod obituary;
 mod plugin_outcome;
 mod pressure;
@@ -50,6 +51,7 @@ pub use ipc::{
 pub use machine::{Cgroup, Filesystem, MachineFacts, SharedMemory};
 pub use mount::{Mount, MountPurpose};
 pub use namespaces::NamespaceSet;
+pub use natural_order::natural_order;
 pub use obituary::{
     BetweenLooks, Circumstance, Holder, LastCpu, LastMemory, Obituary, ObituarySegment, Unseen,
 };
@@ -70,4 +72,4 @@ pub use system_call::{CallTimeout, SystemCall};
 pub use task::{ParseTaskPathError, Task, TaskPath};
 pub use timestamp::Timestamp;
 pub use trace::{Frame, LocalVariable, SharedFrame, Trace};
-pub use words::{code_words, scheduling_words, size_words, state_words};
+pub use words::{code_words, scheduling_words, size_words, span_words, state_words};

@@ -23,6 +23,16 @@ pub fn size_words(count: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
+/// Returns a time in seconds as people write it: `3h02m01s`.
+pub fn span_words(seconds: u64) -> String {
+    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{rest}s"),
+        (0, minutes) => format!("{minutes}m{rest:02}s"),
+        (hours, minutes) => format!("{hours}h{minutes:02}m{rest:02}s"),
+    }
+}
+
 /// Returns a state letter of `proc_pid_stat(5)` as a word.
 pub fn state_words(state: char) -> &'static str {
     match state {

@@ -44,12 +44,8 @@ pub fn decode(bytes: &[u8], key: &Key) -> Result<Snapshot, StoreError> {
     decode_within(bytes, key, INFLATED_LIMIT_BYTES)
 }
 
-/// Reads a stored object whose text has `limit_bytes` at most.
-pub(crate) fn decode_within(
-    bytes: &[u8],
-    key: &Key,
-    limit_bytes: u64,
-) -> Result<Snapshot, StoreError> {
+/// Reads a stored object whose text has `limit_bytes` at most: a larger one is an error before it is decoded.
+pub fn decode_within(bytes: &[u8], key: &Key, limit_bytes: u64) -> Result<Snapshot, StoreError> {
     let text = inflate(bytes, limit_bytes);
     text.and_then(|text| snapshot_from_json(&text))
         .map_err(|source| StoreError::Format {

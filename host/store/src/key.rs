@@ -1,14 +1,15 @@
 //! Where things lie in a store: `<task path>/attempt-<n>/diagnostics/node-<node>/snapshots/<snapshot id>.json.gz`.
 //! Texts and keys correspond one to one; a foreign name is an error to skip, never a guess.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-use model::{SnapshotId, Task, TaskPath};
+use model::{SnapshotId, Task, TaskPath, natural_order};
 
 /// One node's folder in one attempt at a task. Displays and parses as
-/// `<task path>/attempt-<n>/diagnostics/node-<node>`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// `<task path>/attempt-<n>/diagnostics/node-<node>`. In the order of task, attempt and node, `node-2` before `node-10`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The task.
     pub task: TaskPath,
@@ -16,6 +17,19 @@ pub struct Place {
     pub attempt: u32,
     /// The node identity: letters, digits and `_ . -`, with neither `.` nor `-` at its ends.
     pub node: String,
+}
+
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_attempt = (&self.task, self.attempt).cmp(&(&other.task, other.attempt));
+        by_attempt.then_with(|| natural_order(&self.node, &other.node))
+    }
+}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// Where one snapshot lies. Displays and parses as `<place>/snapshots/<snapshot id>.json.gz`.

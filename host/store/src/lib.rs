@@ -63,7 +63,7 @@ pub use bare::BareIndex;
 pub use clocks::Clock;
 pub use error::{FormatError, StoreError};
 pub use fault::Fault;
-pub use format::{decode, decode_copy, encode, encode_json};
+pub use format::{decode, decode_copy, decode_within, encode, encode_json};
 pub use history::{Entry, Facts, History, Since};
 pub use index::{Index, IndexEntry, Retired, Sealed};
 pub use key::{Key, ParseKeyError, Place};

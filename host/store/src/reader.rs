@@ -75,7 +75,7 @@ impl Store {
         Ok(tasks)
     }
 
-    /// Returns the places of the nodes of an attempt, by node.
+    /// Returns the places of the nodes of an attempt, in the order of their nodes.
     pub async fn places(&self, task: &TaskPath, attempt: u32) -> Result<Vec<Place>, StoreError> {
         let nodes = self.nodes(task, attempt).await?;
         Ok(nodes
@@ -88,14 +88,14 @@ impl Store {
             .collect())
     }
 
-    /// Returns the nodes of an attempt, sorted; none where there is no such attempt.
+    /// Returns the nodes of an attempt, `node-2` before `node-10`; none where there is no such attempt.
     pub async fn nodes(&self, task: &TaskPath, attempt: u32) -> Result<Vec<String>, StoreError> {
         let names = self.list(&diagnostics_folder(task, attempt)).await?.folders;
         let mut nodes: Vec<String> = names
             .iter()
             .filter_map(|name| parse_node(name).map(str::to_owned))
             .collect();
-        nodes.sort();
+        nodes.sort_by(|one, other| model::natural_order(one, other));
         Ok(nodes)
     }
 
@@ -155,9 +155,9 @@ impl Store {
         format::decode(&self.fetch(&key.to_string()).await?, key)
     }
 
-    /// Returns the snapshot at `key` where its text has `limit_bytes` at most: a larger one is an error before it is decoded.
-    pub async fn load_within(&self, key: &Key, limit_bytes: u64) -> Result<Snapshot, StoreError> {
-        format::decode_within(&self.fetch(&key.to_string()).await?, key, limit_bytes)
+    /// Returns the object of the snapshot at `key` as it is stored, for who decodes it elsewhere ([`crate::decode_within`]).
+    pub async fn object(&self, key: &Key) -> Result<Vec<u8>, StoreError> {
+        self.fetch(&key.to_string()).await
     }
 
     /// Returns the key of the last snapshot at `place`, by sequence number; `None` where there is none.

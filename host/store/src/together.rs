@@ -1,4 +1,4 @@
-//! Several requests at a time, not all at once: what comes back is handed over as it comes.
+//! Several requests at a time, not all at once: what comes back is handed over as it comes. And work beside them.
 
 use std::future::Future;
 
@@ -45,5 +45,16 @@ impl<T: Send + 'static> Together<T> {
             all.push(one);
         }
         all
+    }
+}
+
+/// Does what may keep a processor busy for long beside the thread that waits for requests; nothing where all is being closed.
+pub(crate) async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => Some(done),
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => None,
     }
 }

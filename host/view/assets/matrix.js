@@ -2,7 +2,7 @@
 import { before, clock } from "./parts.js";
 import { element } from "./timeline.js";
 
-const UNREAD = -1, ABSENT = -2, UNREADABLE = -3;
+const UNREAD = -1, ABSENT = -2, UNREADABLE = -3, SILENT = -4;
 /** A class with so small a share of the ranks is odd, where another has most of them. */
 const FEW = 0.1, MOST = 0.5;
 /** Odd ranks that are named beside the picture. */
@@ -12,25 +12,16 @@ const ROWS = 40;
 
 /** Draws `data` into `place`. Returns what shows another instant. */
 export function draw(place, data, colour, choose) {
-  const ranks = data.ranks.length;
-  if (ranks === 0) {
-    place.replaceChildren(element("p", "quiet", data.missing > 0 ? "reading…" : "this run has no ranks: no process has a RANK, and no plugin told one"));
-    return () => {};
-  }
-  const cells = data.cells.map((row) => spread(row, ranks));
-  const steps = data.steps.map((row) => spread(row, ranks));
-  const canvas = element("canvas");
+  const drawing = opened(place, data);
+  if (!drawing) return () => {};
+  const { canvas, cells, ranks, steps, words } = drawing;
   canvas.width = cells.length;
   canvas.height = ranks;
   canvas.style.height = `${Math.min(1400, Math.max(ranks, Math.min(ranks * 14, 220)))}px`;
-  canvas.setAttribute("role", "img");
   paint(canvas, cells, steps, ranks, colour);
   const cursor = element("div", "cursor");
   const map = element("div", "map", canvas, cursor, element("span", "first", String(data.ranks[0])), element("span", "last", ranks > 1 ? String(data.ranks[ranks - 1]) : ""));
-  const words = element("div", "wide");
-  words.tabIndex = 0;
-  const rest = data.missing > 0 ? [element("p", "quiet", `${data.missing} snapshots are still being read`)] : [];
-  place.replaceChildren(element("div", "matrix", map), ...rest, words);
+  place.replaceChildren(element("div", "matrix", map), ...unread(data), words);
   canvas.addEventListener("pointerdown", (event) => {
     const box = canvas.getBoundingClientRect();
     const column = Math.floor(((event.clientX - box.left) / box.width) * cells.length);
@@ -50,6 +41,26 @@ export function draw(place, data, colour, choose) {
     words.replaceChildren(table(data, cells, steps, column, odd), ...back(data, cells, column, choose));
     canvas.setAttribute("aria-label", `${ranks} ranks at ${cells.length} instants; the table tells the chosen one`);
   };
+}
+
+/** What every picture of ranks begins with: its canvas, the room for its table, and the values; null where there are no ranks. */
+export function opened(place, data) {
+  const ranks = data.ranks.length;
+  if (ranks === 0) {
+    place.replaceChildren(element("p", "quiet", data.missing > 0 ? "reading…" : "this run has no ranks: no process has a RANK, and no plugin told one"));
+    return null;
+  }
+  const canvas = element("canvas");
+  canvas.setAttribute("role", "img");
+  const words = element("div", "wide");
+  words.tabIndex = 0;
+  const spreads = (rows) => rows.map((row) => spread(row, ranks));
+  return { canvas, cells: spreads(data.cells), ranks, steps: spreads(data.steps), words };
+}
+
+/** How many snapshots are still to come, in words. */
+export function unread(data) {
+  return data.missing > 0 ? [element("p", "quiet", `${data.missing} snapshots are still being read`)] : [];
 }
 
 /** Runs of equal values become the values. */
@@ -95,6 +106,7 @@ export function by_class(cell, is_odd, is_dark) {
   if (cell === UNREAD) return is_dark ? [30, 37, 45] : [240, 243, 246];
   if (cell === ABSENT) return is_dark ? [15, 19, 24] : [255, 255, 255];
   if (cell === UNREADABLE) return [190, 140, 0];
+  if (cell === SILENT) return is_dark ? [120, 128, 136] : [140, 148, 156];
   if (is_odd) return is_dark ? [255, 90, 100] : [205, 20, 45];
   const hue = (205 + cell * 137.5) % 360;
   // Nothing near the loud one.
@@ -159,11 +171,12 @@ export function name(data, cell) {
   if (cell === UNREAD) return "not read yet";
   if (cell === ABSENT) return "not there";
   if (cell === UNREADABLE) return "its snapshot cannot be read";
+  if (cell === SILENT) return "silent: its node has stored nothing lately";
   return element("code", "", data.classes[cell]);
 }
 
 function since(data, cells, column, cell, members) {
-  if (cell < 0) return "";
+  if (cell < 0 && cell !== SILENT) return "";
   let first = column;
   while (first > 0 && members.every((rank) => cells[first - 1][rank] === cell)) first -= 1;
   if (first === column) return column === 0 ? clock(data.columns[0]) : `after ${clock(data.columns[column - 1])}`;

@@ -1,30 +1,24 @@
 // Ranks by node at the chosen instant: a box a rank, each node's together.
 import { before } from "./parts.js";
 import { element } from "./timeline.js";
-import { back, by_class, by_step, name, odds, spread, table } from "./matrix.js";
+import { back, by_class, by_step, name, odds, opened, spread, table, unread } from "./matrix.js";
 
 /** A box with the gap beside it, a line of words, room for the name of a node; pixels. */
 const BOX = 13, LINE = 15, NAME = 130;
 /** Of more nodes than this, none has a line of its own. */
 const MANY = 64;
+/** Ranks elsewhere than most that are named below the picture. */
+const NAMED = 8;
 /** Narrower than this, the name of a node stands above its boxes. */
 const NARROW = 560;
 
 /** Draws `data` into `place`. Returns what shows another instant. */
 export function draw(place, data, colour, choose) {
-  const ranks = data.ranks.length;
-  if (ranks === 0) {
-    place.replaceChildren(element("p", "quiet", data.missing > 0 ? "reading…" : "this run has no ranks: no process has a RANK, and no plugin told one"));
-    return () => {};
-  }
-  const cells = data.cells.map((row) => spread(row, ranks));
-  const steps = data.steps.map((row) => spread(row, ranks));
-  const canvas = element("canvas");
-  canvas.setAttribute("role", "img");
-  const pointed = element("p", "quiet", "point at a box to see which rank it is");
-  const words = element("div", "wide");
-  words.tabIndex = 0;
-  place.replaceChildren(element("div", "boxes", canvas), pointed, words);
+  const drawing = opened(place, data);
+  if (!drawing) return () => {};
+  const { canvas, cells, ranks, steps, words } = drawing;
+  const pointed = element("p", "quiet");
+  place.replaceChildren(element("div", "boxes", canvas), pointed, ...unread(data), words);
   const boxes = layout(data, place.clientWidth);
   let column = 0;
   canvas.addEventListener("pointermove", (event) => {
@@ -37,6 +31,9 @@ export function draw(place, data, colour, choose) {
     const odd = odds(cells[column]);
     paint(canvas, data, boxes, cells[column], steps[column] ?? [], odd, colour);
     const behind = [...cells[column].keys()].filter((rank) => odd.has(cells[column][rank]));
+    const where = behind.slice(0, NAMED).map((rank) => `rank ${data.ranks[rank]} on ${data.nodes[boxes.node_of[rank]]}`);
+    if (behind.length > NAMED) where.push(`${behind.length - NAMED} more`);
+    pointed.textContent = `${where.length > 0 ? `elsewhere than most: ${where.join(", ")}; ` : ""}point at a box to see which rank it is`;
     canvas.setAttribute("aria-label", `${ranks} ranks on ${data.nodes.length} nodes, ${behind.length} of them elsewhere than most; the table tells who is where`);
     words.replaceChildren(table(data, cells, steps, column, odd), ...back(data, cells, column, choose));
   };

@@ -1,5 +1,5 @@
 // The page of a run: one instant, which everything follows.
-import { before, clock, document_, iso, query, refresh, say, summed } from "./parts.js";
+import { RETRY, before, clock, document_, iso, query, refresh, say, summed } from "./parts.js";
 import { draw as draw_time } from "./timeline.js";
 import { draw as draw_ranks } from "./matrix.js";
 import { draw as draw_nodes } from "./nodes.js";
@@ -7,6 +7,8 @@ import { draw as draw_nodes } from "./nodes.js";
 const place = (id) => document.getElementById(id);
 /** While something is still being read, it is asked for again after so long. */
 const AGAIN = 300, CALM = 60;
+/** A first paint is waited for so long, milliseconds. */
+const UNPAINTED = 250;
 
 const state = {
   /** Times of the node's snapshots, microseconds. */
@@ -76,12 +78,17 @@ async function read_time() {
     state.timeline = data;
     const chosen = new URLSearchParams(location.search).get("at");
     if (!read_time.is_done && chosen && chosen !== "latest") state.at = chosen_time(chosen);
+    // The page may be a moment older than this.
+    const is_old = !read_time.is_done && state.at === null && chosen_time(place("as-of").dateTime) !== data.to;
+    if (!read_time.is_done) follow(data.to);
     read_time.is_done = true;
     state.show_time = draw_time(place("timeline"), data, choose);
     show();
+    if (is_old) refresh_parts();
     if (data.missing > 0) setTimeout(read_time, AGAIN);
   } catch (error) {
     say(place("timeline"), error.message);
+    setTimeout(read_time, RETRY);
   }
 }
 
@@ -102,6 +109,7 @@ async function read_ranks() {
     if (state.ranks.missing > 0) setTimeout(read_ranks, AGAIN);
   } catch (error) {
     say(place("ranks"), error.message);
+    setTimeout(read_ranks, RETRY);
   }
 }
 
@@ -112,9 +120,9 @@ function draw_matrix() {
   state.show_ranks(state.at ?? newest());
 }
 
-/** What came since is read again; who looks at the past stays there. */
-function follow() {
-  const events = new EventSource(`events${query({ at: null })}`);
+/** What came since the time that is known is read again; who looks at the past stays there. */
+function follow(known) {
+  const events = new EventSource(`events${query({ at: iso(known) })}`);
   events.addEventListener("change", () => {
     read_time();
     read_ranks();
@@ -161,7 +169,13 @@ document.addEventListener("keydown", (event) => {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw_matrix);
 addEventListener("resize", () => { if (state.shape === "node") draw_matrix(); });
 
-for (const section of document.querySelectorAll("[data-late]")) refresh(section);
-read_time();
-read_ranks();
-follow();
+/** What has to be asked for would only delay the first paint. A page that is not painted, behind others, does not wait for it. */
+const painted = new Promise((done) => {
+  requestAnimationFrame(() => setTimeout(done));
+  setTimeout(done, UNPAINTED);
+});
+painted.then(() => {
+  for (const section of document.querySelectorAll("[data-late]")) refresh(section);
+  read_time();
+  read_ranks();
+});

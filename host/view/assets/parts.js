@@ -20,6 +20,8 @@ export async function document_(name, more = {}, signal = undefined) {
 }
 
 const asked = new Map();
+/** What cannot be had now is asked for again after so long, milliseconds: a store that went away may come back. */
+export const RETRY = 5000;
 
 /** Asks for the part that belongs into `section`, and keeps what a person has unfolded. */
 export async function refresh(section) {
@@ -29,6 +31,7 @@ export async function refresh(section) {
   asked.set(name, control);
   section.classList.add("busy");
   section.setAttribute("aria-busy", "true");
+  let is_had = false;
   try {
     const answer = await fetch(`part/${name}${query()}`, { signal: control.signal });
     const text = await answer.text();
@@ -37,15 +40,16 @@ export async function refresh(section) {
     for (const summary of section.querySelectorAll("details > summary")) {
       if (open.has(key(summary))) summary.parentElement.open = true;
     }
+    is_had = answer.status < 500;
     section.dispatchEvent(new CustomEvent("part", { bubbles: true }));
   } catch (error) {
     if (error.name === "AbortError") return;
     say(section, "taskscope does not answer; is it still running?");
   }
-  if (asked.get(name) === control) {
-    section.classList.remove("busy");
-    section.removeAttribute("aria-busy");
-  }
+  if (asked.get(name) !== control) return;
+  section.classList.remove("busy");
+  section.removeAttribute("aria-busy");
+  if (!is_had) setTimeout(() => asked.get(name) === control && refresh(section), RETRY);
 }
 
 const key = (summary) => summary.textContent.replace(/\d+/g, "#");

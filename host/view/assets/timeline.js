@@ -8,10 +8,10 @@ const percent = (value) => (value === null ? "unknown" : `${Math.round(value)} %
 const count = (value) => (value === null ? "unknown" : String(value));
 const rate = (value) => (value === null ? "unknown" : `${bytes(Math.round(value))}/s`);
 
-/** What is drawn: a title, the words for a value, and lines from the two sources. */
+/** What is drawn: a title, the words for a value, and lines from the two sources. Samples come by the minute: until then, snapshots tell. */
 const TRACKS = [
-  { title: "memory: RSS, cgroup, limit", words: bytes, lines: [["curve", "tree_rss_bytes", ""], ["curve", "cgroup_memory_bytes", "second"], ["looks", "memory_limit_bytes", "limit"]] },
-  { title: "CPU, of one core", words: percent, lines: [["curve", "cpu_percent", ""]] },
+  { title: "memory: RSS, cgroup, limit", words: bytes, lines: [["curve", "tree_rss_bytes", ""], ["curve", "cgroup_memory_bytes", "second"], ["looks", "memory_limit_bytes", "limit"]], until_then: ["looks", "memory_bytes", ""] },
+  { title: "CPU, of one core", words: percent, lines: [["curve", "cpu_percent", ""]], until_then: ["looks", "cpu_percent", ""] },
   { title: "held back by quota", words: percent, lines: [["looks", "throttled_percent", ""]], is_optional: true },
   { title: "read and written", words: rate, lines: [["curve", "read_rate", ""], ["curve", "write_rate", "second"]], is_optional: true },
   { title: "pressure: CPU", words: percent, lines: [["looks", "pressure_cpu_percent", ""]], most: 100 },
@@ -29,7 +29,8 @@ export function draw(place, data, choose) {
   const parts = [];
   const moves = [];
   for (const track of TRACKS) {
-    const lines = track.lines.map(([source, column, kind]) => ({ at: data[source].at, values: data[source][column] ?? [], kind }));
+    const all = track.until_then && data.curve.at.length < 2 ? [track.until_then, ...track.lines] : track.lines;
+    const lines = all.map(([source, column, kind]) => ({ at: data[source].at, values: data[source][column] ?? [], kind }));
     const known = lines.filter((line) => line.values.some((value) => value !== null));
     const is_flat = known.every((line) => line.values.every((value) => !value));
     if (track.is_optional && is_flat) continue;

@@ -8,6 +8,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::net::IpAddr;
+use std::sync::LazyLock;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
@@ -60,13 +61,27 @@ pub(crate) enum Reach {
     Network,
 }
 
-/// Headers of every answer. The policy allows what comes from here and nothing else, and no script or style within a page.
-const ALWAYS: [(HeaderName, &str); 7] = [
-    (
-        header::CONTENT_SECURITY_POLICY,
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+/// What the one style within a page is known by. Where there are no random numbers nothing is served.
+static NONCE: LazyLock<String> =
+    LazyLock::new(|| Token::random().map_or_else(|_| "none".to_owned(), |it| it.to_string()));
+
+/// Allows what comes from here and nothing else, and within a page no script and one style, ours.
+static POLICY: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
+    let policy = format!(
+        "default-src 'none'; script-src 'self'; style-src 'nonce-{}'; img-src 'self'; connect-src 'self'; \
          base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    ),
+        *NONCE
+    );
+    policy.try_into().ok()
+});
+
+/// Returns the nonce of the style of this process's pages.
+pub(crate) fn nonce() -> &'static str {
+    &NONCE
+}
+
+/// Headers of every answer, beside the policy.
+const ALWAYS: [(HeaderName, &str); 6] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
     (header::X_FRAME_OPTIONS, "DENY"),
@@ -85,6 +100,9 @@ const ALWAYS: [(HeaderName, &str); 7] = [
 pub(crate) fn guard(headers: &mut HeaderMap) {
     for (name, value) in ALWAYS {
         headers.insert(name, HeaderValue::from_static(value));
+    }
+    if let Some(policy) = &*POLICY {
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy.clone());
     }
 }
 

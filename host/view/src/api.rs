@@ -7,6 +7,7 @@ use crate::answer::{Answer, JSON, Trouble};
 use crate::query::Query;
 use crate::runs::Run;
 use crate::view::View;
+use crate::work::Work;
 
 const OPENAPI: &str = include_str!("../assets/openapi.json");
 
@@ -43,12 +44,16 @@ struct NodeOverview<'a> {
 #[derive(Serialize)]
 struct Answered<'a> {
     at: model::Timestamp,
+    /// Nodes that have stored nothing for a while, which are not judged.
+    silent: &'a [diagnose::Silent],
     /// Since when the one to blame has not run.
     since: Option<model::Timestamp>,
     twin: Option<&'a diagnose::Twin>,
     /// Snapshots that could not be read.
     unread: Vec<&'a str>,
     why: &'a diagnose::Verdict,
+    /// Nodes that had stored nothing by then.
+    without_snapshot: Vec<&'a str>,
 }
 
 /// Returns the document of this name.
@@ -83,13 +88,20 @@ pub(crate) async fn document(view: &View, name: &str, query: &Query) -> Result<A
             let judged = view.judge(&moment).await;
             Answer::json(&Answered {
                 at: moment.at,
+                silent: &judged.silent,
                 since: judged.since,
                 twin: judged.twin.as_ref(),
                 unread: judged.unread.iter().map(|words| &**words).collect(),
                 why: &judged.judgement.verdict,
+                without_snapshot: moment.without_snapshot().collect(),
             })
         }
-        "snapshot" => Answer::json(&*view.snapshot_of(query).await?),
+        "snapshot" => {
+            let snapshot = view.snapshot_of(query).await?;
+            let is_large = Work::is_large([&*snapshot]);
+            view.drawn(is_large, move || Answer::json(&*snapshot))
+                .await?
+        }
         _ => {
             return Err(Trouble::missing(
                 format!("there is no document `{}`", crate::digest::short(name)),

@@ -5,18 +5,20 @@ use axum::http::StatusCode;
 
 use crate::answer::Answer;
 
+/// The style, which each page has in itself: nothing is painted before it is there.
+pub(crate) const STYLE: &str = include_str!("../assets/page.css");
+
 const SCRIPT: &str = "text/javascript; charset=utf-8";
-const STYLE: &str = "text/css; charset=utf-8";
 const PICTURE: &str = "image/svg+xml";
 
 const ALL: [(&str, &str, &str); 8] = [
     ("docs.js", SCRIPT, include_str!("../assets/docs.js")),
-    ("page.css", STYLE, include_str!("../assets/page.css")),
     ("page.js", SCRIPT, include_str!("../assets/page.js")),
     ("parts.js", SCRIPT, include_str!("../assets/parts.js")),
     ("timeline.js", SCRIPT, include_str!("../assets/timeline.js")),
     ("matrix.js", SCRIPT, include_str!("../assets/matrix.js")),
     ("nodes.js", SCRIPT, include_str!("../assets/nodes.js")),
+    ("wait.js", SCRIPT, include_str!("../assets/wait.js")),
     ("icon.svg", PICTURE, include_str!("../assets/icon.svg")),
 ];
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use store::{Since, Store};
+use store::{Clock, Since, Store};
 use tokio::time::Instant;
 
 use crate::runs::{Run, RunId};
@@ -23,8 +23,8 @@ pub(crate) struct Clocks(Arc<Mutex<HashMap<RunId, Known>>>);
 
 #[derive(Debug)]
 struct Known {
-    /// By node, microseconds.
-    ahead: BTreeMap<String, i64>,
+    /// By node.
+    clocks: BTreeMap<String, Clock>,
     asked: Instant,
 }
 
@@ -41,15 +41,18 @@ impl Clocks {
             if is_due {
                 known.asked = Instant::now();
             }
-            for node in &mut run.nodes {
-                node.ahead = known.ahead.get(&node.place.node).copied().unwrap_or(0);
+            for (place, node) in run.nodes.iter_mut().enumerate() {
+                let clock = known.clocks.get(&node.place.node).copied();
+                node.ahead = clock.map_or(0, |it| it.ahead);
+                let is_known = clock.is_some_and(|it| !it.offset.is_unknown());
+                node.is_clock_compared = place == 0 || is_known;
             }
         } else {
             if clocks.len() >= REMEMBERED {
                 clocks.clear();
             }
             let known = Known {
-                ahead: BTreeMap::new(),
+                clocks: BTreeMap::new(),
                 asked: Instant::now(),
             };
             clocks.insert(run.id.clone(), known);
@@ -71,11 +74,10 @@ async fn ask(clocks: Arc<Mutex<HashMap<RunId, Known>>>, store: Store, run: Run) 
         return;
     };
     let nodes = timeline.nodes.into_iter();
-    let ahead = nodes
-        .map(|node| (node.place.node, node.clock.ahead))
-        .collect();
+    let found = nodes.map(|node| (node.place.node, node.clock));
+    let found = found.collect();
     if let Some(known) = lock(&clocks).get_mut(&run.id) {
-        known.ahead = ahead;
+        known.clocks = found;
     }
 }
 

@@ -9,12 +9,16 @@ use serde::Serialize;
 /// What is kept of a snapshot after it was read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Digest {
+    /// CPU time that the processes which live have taken so far, seconds.
+    pub(crate) cpu_s: Option<f64>,
     /// Errors and warnings, a few.
     pub(crate) findings: Vec<Brief>,
     /// How many things could not be read.
     pub(crate) gaps: u64,
     /// The mean of all GPUs, percent.
     pub(crate) gpu_percent: Option<f64>,
+    /// How long after it the next one was to come, seconds.
+    pub(crate) interval_s: Option<f64>,
     /// The tightest memory limit.
     pub(crate) memory_limit_bytes: Option<u64>,
     /// Memory: of the cgroup with the limit, else the sum of RSS.
@@ -58,9 +62,11 @@ impl Digest {
         let memory_limit_bytes = memory.and_then(|memory| memory.limit_bytes.number());
         let with_limit = memory.filter(|_| memory_limit_bytes.is_some());
         Self {
+            cpu_s: cpu_s(snapshot),
             findings: findings(&snapshot.findings),
             gaps: snapshot.gaps.iter().map(|gap| u64::from(gap.count)).sum(),
             gpu_percent: gpus(snapshot),
+            interval_s: snapshot.capture.interval_s,
             memory_limit_bytes,
             memory_bytes: with_limit
                 .and_then(|memory| memory.usage_bytes)
@@ -96,6 +102,19 @@ fn resident(snapshot: &Snapshot) -> Option<u64> {
     let memory = snapshot.processes.iter();
     let memory = memory.filter_map(|process| Some(process.memory.as_ref()?.rss_bytes));
     memory.reduce(u64::saturating_add)
+}
+
+fn cpu_s(snapshot: &Snapshot) -> Option<f64> {
+    let ticks = |process: &Process| {
+        let facts = &process.proc;
+        facts.utime_ticks?.checked_add(facts.stime_ticks?)
+    };
+    let ticks = snapshot.processes.iter().filter_map(ticks);
+    let ticks = ticks.reduce(u64::saturating_add)?;
+    let second = u32::try_from(snapshot.machine.clock_ticks_per_second).ok()?;
+    #[expect(clippy::cast_precision_loss, reason = "a curve on a screen")]
+    let ticks = ticks as f64;
+    (second > 0).then(|| ticks / f64::from(second))
 }
 
 fn gpus(snapshot: &Snapshot) -> Option<f64> {

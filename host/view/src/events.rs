@@ -10,6 +10,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde::Serialize;
+use store::At;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::answer::Trouble;
@@ -48,9 +49,18 @@ pub(crate) async fn events(view: Arc<View>, query: &Query) -> Result<Response, T
             ..Trouble::usage(error)
         });
     };
+    // Who names the newest time that it knows is told at once of what came since.
+    let known_at = match query.at {
+        At::Time(time) => Some(time),
+        At::Latest | At::Id(_) => None,
+    };
+    let known = Change {
+        last_at: known_at.or(change(&run).last_at),
+        ..change(&run)
+    };
     let listening = Listening {
         id: run.id.clone(),
-        known: Some(change(&run)),
+        known: Some(known),
         view,
         _place: place,
     };

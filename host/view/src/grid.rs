@@ -17,8 +17,8 @@ use crate::shelf::{Digested, Shelf};
 
 /// Instants of a row.
 const COLUMNS: usize = 96;
-/// Instants at which findings began that are in a row as well, the first ones.
-const BEGINNINGS: usize = 16;
+/// Instants at which findings were added that are in a row as well: so many of the first, and of the newest.
+const BEGINNINGS: usize = 8;
 /// How long is read for one answer.
 const PATIENCE: Duration = Duration::from_millis(250);
 /// Snapshots that are read at a time.
@@ -138,13 +138,13 @@ async fn read(shelf: &Arc<Shelf>, keys: Vec<Key>) -> Vec<(Key, Digested)> {
 }
 
 /// The instants: of the node that has the most snapshots in the window, a number of them, evenly, both ends included, and those
-/// at which findings began.
+/// at which findings were added, what was found while the task ran among them: that is told once.
 fn columns(nodes: &[&Node], (from, to): (Timestamp, Timestamp)) -> Vec<Timestamp> {
     let within = |node: &Node| {
         let entries = node.entries.iter();
-        let times = entries.map(|entry| (node.common(entry.at()), found(entry)));
+        let times = entries.map(|entry| (node.common(entry.at()), findings(entry)));
         let times = times.filter(|(at, _)| (from..=to).contains(at));
-        times.collect::<Vec<(Timestamp, bool)>>()
+        times.collect::<Vec<(Timestamp, u64)>>()
     };
     let fullest = nodes.iter().map(|node| within(node));
     let Some(mut times) = fullest.max_by_key(Vec::len) else {
@@ -159,16 +159,18 @@ fn columns(nodes: &[&Node], (from, to): (Timestamp, Timestamp)) -> Vec<Timestamp
     let mut columns: Vec<Timestamp> = (0..COLUMNS)
         .map(|column| times[column * last / (COLUMNS - 1)].0)
         .collect();
-    let begun = times.windows(2).filter(|pair| !pair[0].1 && pair[1].1);
-    columns.extend(begun.take(BEGINNINGS).map(|pair| pair[1].0));
+    let begun = times.windows(2).filter(|pair| pair[0].1 < pair[1].1);
+    let begun: Vec<Timestamp> = begun.map(|pair| pair[1].0).collect();
+    columns.extend(begun.iter().take(BEGINNINGS));
+    columns.extend(begun.iter().rev().take(BEGINNINGS));
     columns.sort_unstable();
     columns.dedup();
     columns
 }
 
-/// Whether an index says that a snapshot has findings.
-pub(crate) fn found(entry: &Entry) -> bool {
-    entry.listed.is_some_and(|facts| facts.findings > 0)
+/// How many findings a snapshot has, as an index says.
+pub(crate) fn findings(entry: &Entry) -> u64 {
+    entry.listed.map_or(0, |facts| facts.findings)
 }
 
 /// The places of a row of `count`, each once: the newest, the first, the middle, the quarters, and so on.
@@ -197,7 +199,36 @@ fn entry_at(node: &Node, at: Timestamp) -> Option<&Entry> {
 
 #[cfg(test)]
 mod tests {
+    use model::SnapshotId;
+    use store::Facts;
+
     use super::*;
+
+    #[test]
+    fn an_instant_at_which_something_was_found_is_in_the_row_also_where_all_have_findings() {
+        let time = |second: i64| Timestamp::from_microseconds(second * 1_000_000).unwrap();
+        let entry = |second: i64| Entry {
+            id: SnapshotId {
+                stamp: time(second),
+                sequence: u64::try_from(second).unwrap(),
+            },
+            listed: Some(Facts {
+                findings: 1 + u64::from([501, 502, 7777].contains(&second)),
+                process_count: 4,
+                size_bytes: 1000,
+                started_at: time(second),
+                trigger: None,
+            }),
+        };
+        let place = "a/attempt-0/diagnostics/node-b".parse().unwrap();
+        let node = Node::new(place, (0..10_000).map(entry).collect(), None);
+        let columns = columns(&[&node], (time(0), time(9_999)));
+        assert_eq!(columns.len(), COLUMNS + 2);
+        for second in [0, 501, 7777, 9_999] {
+            assert!(columns.contains(&time(second)), "{second}");
+        }
+        assert!(!columns.contains(&time(502)));
+    }
 
     #[test]
     fn the_ends_come_first_and_every_place_comes_once() {

@@ -4,17 +4,18 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use diagnose::{Culprit, History, Judgement, Twin};
+use diagnose::{Culprit, History, Judgement, Newest, Silent, Twin};
 use model::{Snapshot, Timestamp};
 use store::{Entry, Key};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::ends::Ends;
+use crate::ends::{Ends, Records};
 use crate::moment::{Moment, read};
 use crate::runs::Node;
 use crate::shelf::{Held, Shelf};
 use crate::view::View;
+use crate::work::Work;
 
 /// Answers that are kept.
 const ANSWERS: u64 = 64;
@@ -32,6 +33,8 @@ pub(crate) struct Answered {
     /// When it is to be found anew; never where it is absent.
     ends: Option<Instant>,
     pub(crate) judgement: Judgement,
+    /// Nodes that have stored nothing for a while, which are not judged.
+    pub(crate) silent: Vec<Silent>,
     /// Since when the one to blame has not moved.
     pub(crate) since: Option<Timestamp>,
     /// How it differs from the closest healthy rank.
@@ -61,8 +64,11 @@ impl View {
         let cell = self.judged.cell(keys);
         let (shelf, ends) = (Arc::clone(&self.shelf), Arc::clone(&self.ends));
         let (asked, is_newest) = (moment.clone(), moment.is_newest());
+        let work = self.work.clone();
         let judging = async move {
-            let judged = cell.get_or_init(|| judged(&shelf, &ends, &asked)).await;
+            let judged = cell
+                .get_or_init(|| judged(&shelf, &ends, &work, &asked))
+                .await;
             Arc::clone(judged)
         };
         if !is_newest {
@@ -72,7 +78,7 @@ impl View {
         // A task of its own: an asker that goes away leaves an answer for the next one.
         tokio::spawn(judging)
             .await
-            .unwrap_or_else(|error| Arc::new(failed(&error)))
+            .unwrap_or_else(|error| Arc::new(failed(&error.to_string())))
     }
 }
 
@@ -95,53 +101,85 @@ impl Judged {
     }
 }
 
-async fn judged(shelf: &Arc<Shelf>, ends: &Ends, moment: &Moment) -> Arc<Answered> {
+/// What is judged of one node.
+struct Seen {
+    /// When its newest snapshot was taken; a common time.
+    at: Timestamp,
+    is_clock_compared: bool,
+    records: Records,
+    /// The oldest first.
+    snapshots: Vec<Arc<Snapshot>>,
+}
+
+async fn judged(shelf: &Arc<Shelf>, ends: &Ends, work: &Work, moment: &Moment) -> Arc<Answered> {
     let (mut nodes, mut unread) = (Vec::new(), Vec::new());
     for at in &moment.nodes {
         if let Some(node) = moment.run.node(&at.place.node) {
             let entries = &node.entries[..=at.position];
             let chosen = chosen(shelf, node, entries, &mut unread).await;
-            let records = ends.of(&at.place, &mut unread).await;
-            nodes.push((chosen.into_values().collect::<Vec<_>>(), records));
+            nodes.push(Seen {
+                at: at.at,
+                is_clock_compared: node.is_clock_compared,
+                records: ends.of(&at.place, &mut unread).await,
+                snapshots: chosen.into_values().collect(),
+            });
         }
     }
     unread.truncate(3);
     // What came after an instant that was asked for does not count.
     let until = (!moment.is_newest()).then_some(moment.at);
-    let judge = move || {
-        let histories: Vec<History<'_>> = nodes
-            .iter()
-            .filter(|(snapshots, _)| !snapshots.is_empty())
-            .map(|(snapshots, records)| History {
-                snapshots: snapshots.iter().map(Arc::as_ref).collect(),
-                ends: records.until(until),
-            })
-            .collect();
-        let judgement = diagnose::judge(&histories);
-        let culprit = judgement.verdict.culprit.as_ref();
-        Answered {
-            ends: None,
-            since: culprit.and_then(|culprit| since(culprit, &histories)),
-            twin: diagnose::twin(&histories, &judgement.verdict),
-            judgement,
-            unread: Vec::new(),
-        }
-    };
-    let judged = tokio::task::spawn_blocking(judge).await;
-    let mut answered = judged.unwrap_or_else(|error| failed(&error));
+    let newest = nodes.iter().filter_map(|node| node.snapshots.last());
+    let is_large = Work::is_large(newest.map(Arc::as_ref));
+    let judged = work.done(is_large, move || judge(nodes, until)).await;
+    let mut answered = judged.unwrap_or_else(|words| failed(&words));
     answered.unread.extend(unread);
     answered.ends = until.is_none().then(|| Instant::now() + FRESH);
     Arc::new(answered)
 }
 
+fn judge(mut nodes: Vec<Seen>, until: Option<Timestamp>) -> Answered {
+    nodes.retain(|node| !node.snapshots.is_empty());
+    let newest = nodes.iter().filter_map(|node| {
+        Some(Newest {
+            at: node.at.as_microseconds(),
+            is_clock_compared: node.is_clock_compared,
+            snapshot: node.snapshots.last()?,
+        })
+    });
+    let silent = diagnose::silent(&newest.collect::<Vec<_>>());
+    let is_silent = |node: &&Seen| {
+        let name = node.snapshots.last().map(|it| &it.task.node);
+        silent.iter().any(|it| Some(&it.node) == name)
+    };
+    let histories: Vec<History<'_>> = nodes
+        .iter()
+        .filter(|node| !is_silent(node))
+        .map(|node| History {
+            snapshots: node.snapshots.iter().map(Arc::as_ref).collect(),
+            ends: node.records.until(until),
+        })
+        .collect();
+    let judgement = diagnose::judge(&histories);
+    let culprit = judgement.verdict.culprit.as_ref();
+    Answered {
+        ends: None,
+        since: culprit.and_then(|culprit| since(culprit, &histories)),
+        twin: diagnose::twin(&histories, &judgement.verdict),
+        judgement,
+        silent,
+        unread: Vec::new(),
+    }
+}
+
 /// A fault of ours is said as one, and is no reason to show nothing else.
-fn failed(error: &tokio::task::JoinError) -> Answered {
+fn failed(words: &str) -> Answered {
     Answered {
         ends: None,
         judgement: diagnose::judge(&[]),
+        silent: Vec::new(),
         since: None,
         twin: None,
-        unread: vec![format!("judging failed: {error}").into()],
+        unread: vec![format!("judging failed: {words}").into()],
     }
 }
 

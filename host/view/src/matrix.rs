@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use model::Timestamp;
 use serde::Serialize;
 
 use crate::answer::Trouble;
+use crate::digest::Digest;
 use crate::grid::{Cell, Grid, grid, window};
 use crate::query::Query;
 use crate::runs::{Node, Run};
@@ -17,18 +19,21 @@ const UNREAD: i64 = -1;
 const ABSENT: i64 = -2;
 /// The snapshot of its node cannot be read.
 const UNREADABLE: i64 = -3;
+/// Its node had stored nothing for a while.
+const SILENT: i64 = -4;
 
 /// The matrix. Rows of numbers are written as runs: a value, how often it follows, the next value, and so on.
 #[derive(Debug, Serialize)]
 pub(crate) struct Matrix {
     /// Places; the cells name them by number, the most frequent first.
     classes: Vec<String>,
-    /// By instant: of each rank the number of its class, or -1 (not read yet), -2 (not there), -3 (unreadable).
+    /// By instant: of each rank the number of its class, or -1 (not read yet), -2 (not there), -3 (unreadable),
+    /// -4 (its node had stored nothing for a while).
     cells: Vec<Vec<i64>>,
     /// When, microseconds since 1970.
     columns: Vec<i64>,
     /// How many snapshots are not read yet: ask again.
-    missing: usize,
+    pub(crate) missing: usize,
     /// Of each rank the number of its node, as runs.
     node_of: Vec<i64>,
     nodes: Vec<String>,
@@ -49,11 +54,12 @@ impl View {
         };
         let nodes: Vec<&Node> = run.nodes.iter().collect();
         let grid = grid(&self.shelf, &nodes, window).await;
-        Ok(matrix(&nodes, &grid))
+        let run = Arc::clone(run);
+        self.drawn(false, move || matrix(&run.nodes, &grid)).await
     }
 }
 
-fn matrix(nodes: &[&Node], grid: &Grid) -> Matrix {
+fn matrix(nodes: &[Node], grid: &Grid) -> Matrix {
     let node_of = node_of(grid);
     let classes = classes(grid);
     let numbers: HashMap<&str, i64> = (0..).zip(&classes).map(|(at, it)| (*it, at)).collect();
@@ -61,6 +67,7 @@ fn matrix(nodes: &[&Node], grid: &Grid) -> Matrix {
         Cell::Before => ABSENT,
         Cell::Unread => UNREAD,
         Cell::Read(_, Err(_)) => UNREADABLE,
+        Cell::Read(at, Ok(digest)) if is_silent(*at, digest, grid.columns[column]) => SILENT,
         Cell::Read(_, Ok(digest)) => {
             let at = digest.ranks.get(&rank);
             at.map_or(ABSENT, |at| numbers[&*at.place])
@@ -83,6 +90,11 @@ fn matrix(nodes: &[&Node], grid: &Grid) -> Matrix {
         steps: steps(grid, &node_of),
         classes: classes.into_iter().map(str::to_owned).collect(),
     }
+}
+
+/// Whether a node whose newest snapshot was taken at `at` had been silent for a while by `column`.
+fn is_silent(at: Timestamp, digest: &Digest, column: Timestamp) -> bool {
+    column.since(at) > diagnose::silent_after(digest.interval_s)
 }
 
 /// Returns the node of each rank. One that was moved to another node counts where it was last.

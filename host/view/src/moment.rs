@@ -26,7 +26,7 @@ pub(crate) struct Moment {
 #[derive(Clone, Debug)]
 pub(crate) struct NodeAt {
     /// When that was; a common time.
-    at: Timestamp,
+    pub(crate) at: Timestamp,
     /// Its place among the entries of the node.
     pub(crate) position: usize,
     pub(crate) entry: Entry,
@@ -137,6 +137,12 @@ impl Moment {
             let node = self.run.node(&at.place.node);
             node.is_none_or(|node| node.entries.len() == at.position + 1)
         })
+    }
+
+    /// Returns the nodes that had no snapshot by then.
+    pub(crate) fn without_snapshot(&self) -> impl Iterator<Item = &str> {
+        let names = self.run.nodes.iter().map(|node| node.place.node.as_str());
+        names.filter(|name| self.nodes.iter().all(|at| at.place.node != *name))
     }
 
     /// Returns the snapshot of a node as an address names it; the instant where it has none.

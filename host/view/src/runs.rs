@@ -1,7 +1,7 @@
 //! Which runs a store holds, and which snapshots the nodes of one have: asked again after a short while, so that a
 //! thousand pages that are looked at cost the store no more than one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +17,10 @@ use crate::clocks::Clocks;
 /// How long what a directory held is taken for true; a service, which is slower and may cost, is asked more seldom.
 const FRESH: Duration = Duration::from_secs(1);
 const FRESH_SERVICE: Duration = Duration::from_secs(5);
+/// Who asks waits so long for a new look at what is not fresh any more, and then gets what was known, …
+const PATIENCE: Duration = Duration::from_millis(10);
+/// … unless it is older than this.
+const STALE: Duration = Duration::from_mins(10);
 /// Runs whose histories are remembered.
 const REMEMBERED: usize = 8;
 
@@ -31,7 +35,7 @@ pub(crate) struct RunId {
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) id: RunId,
-    /// By name; at least one.
+    /// In the order of their names, `node-2` before `node-10`; at least one.
     pub(crate) nodes: Vec<Node>,
 }
 
@@ -44,22 +48,42 @@ pub(crate) struct Node {
     pub(crate) entries: Vec<Entry>,
     /// Of each entry, the earliest time from it on: ascending also where the clock was set back.
     earliest_from: Vec<Timestamp>,
+    /// Whether what it saw together with another node tells how its clock stands.
+    pub(crate) is_clock_compared: bool,
     pub(crate) place: Place,
     /// Why its snapshots are not known, or not all of them.
     pub(crate) trouble: Option<String>,
 }
 
-type Aged<T> = Turn<Option<(Instant, T)>>;
+/// What was asked of a store, and when. Who asks again when it is old has it looked at anew, and waits for that a moment only.
+#[derive(Debug)]
+struct Aged<T> {
+    known: Mutex<Option<(Instant, T)>>,
+    /// One looks at a time.
+    turn: Turn<()>,
+}
 
 /// What was asked last.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    clocks: Clocks,
-    list: Aged<Arc<Vec<TaskEntry>>>,
+    clocks: Arc<Clocks>,
+    list: Arc<Aged<Arc<Vec<TaskEntry>>>>,
     known: Mutex<HashMap<RunId, Arc<Aged<Arc<Run>>>>>,
 }
 
 impl Node {
+    /// Returns the node at `place` with its entries in their order, and why these are not known, or not all of them.
+    pub(crate) fn new(place: Place, entries: Vec<Entry>, trouble: Option<String>) -> Self {
+        Self {
+            ahead: 0,
+            earliest_from: earliest_from(&entries),
+            entries,
+            is_clock_compared: false,
+            place,
+            trouble,
+        }
+    }
+
     /// Returns a time of its clock as the common one.
     pub(crate) fn common(&self, at: Timestamp) -> Timestamp {
         moved(at, self.ahead.saturating_neg())
@@ -113,42 +137,84 @@ impl Run {
     }
 }
 
+impl<T> Default for Aged<T> {
+    fn default() -> Self {
+        Self {
+            known: Mutex::default(),
+            turn: Turn::default(),
+        }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Aged<T> {
+    /// Returns what was found last, where it is not older than so much.
+    fn known(&self, age: Duration) -> Option<T> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, it) = known.as_ref()?;
+        (at.elapsed() < age).then(|| it.clone())
+    }
+
+    /// Returns what `look` finds, which is given what was found before; what is `fresh` is not looked for, and where looking takes
+    /// a while, what is not much older is returned meanwhile.
+    async fn get<L>(
+        self: &Arc<Self>,
+        fresh: Duration,
+        look: impl FnOnce(Option<T>) -> L + Send + 'static,
+    ) -> Result<T, Trouble>
+    where
+        L: Future<Output = Result<T, Trouble>> + Send,
+    {
+        if let Some(known) = self.known(fresh) {
+            return Ok(known);
+        }
+        let aged = Arc::clone(self);
+        // A task of its own: an asker that goes away leaves what was found for the next one.
+        let mut looking = tokio::spawn(async move {
+            let _turn = aged.turn.lock().await;
+            if let Some(known) = aged.known(fresh) {
+                return Ok(known);
+            }
+            let found = look(aged.known(Duration::MAX)).await?;
+            let mut known = aged.known.lock().unwrap_or_else(PoisonError::into_inner);
+            *known = Some((Instant::now(), found.clone()));
+            Ok(found)
+        });
+        let looked = match self.known(STALE) {
+            Some(known) => match tokio::time::timeout(PATIENCE, &mut looking).await {
+                Ok(looked) => looked,
+                Err(_) => return Ok(known),
+            },
+            None => looking.await,
+        };
+        looked.unwrap_or_else(|error| Err(Trouble::unavailable(error.to_string())))
+    }
+}
+
 impl Runs {
     /// Returns every task with its attempts, the newest first.
     pub(crate) async fn list(&self, store: &Store) -> Result<Arc<Vec<TaskEntry>>, Trouble> {
-        let mut known = self.list.lock().await;
-        if let Some((at, list)) = known.as_ref()
-            && at.elapsed() < freshness(store)
-        {
-            return Ok(Arc::clone(list));
-        }
-        let list = match store.tasks().await {
-            Ok(list) => Arc::new(list),
-            Err(StoreError::NoStore { .. }) => Arc::default(),
-            Err(error) => return Err(unavailable(&error)),
+        let asked = store.clone();
+        let look = async move |_| match asked.tasks().await {
+            Ok(list) => Ok(Arc::new(list)),
+            Err(StoreError::NoStore { .. }) => Ok(Arc::default()),
+            Err(error) => Err(unavailable(&error)),
         };
-        *known = Some((Instant::now(), Arc::clone(&list)));
-        Ok(list)
+        self.list.get(freshness(store), look).await
     }
 
     /// Returns the run `id`.
     pub(crate) async fn run(&self, store: &Store, id: &RunId) -> Result<Arc<Run>, Trouble> {
-        let turn = self.turn(id);
-        let mut known = turn.lock().await;
-        if let Some((at, run)) = known.as_ref()
-            && at.elapsed() < freshness(store)
-        {
-            return Ok(Arc::clone(run));
-        }
-        let before = known.as_ref().map(|(_, run)| Arc::clone(run));
-        let mut run = read(store, id, before.as_deref()).await?;
-        self.clocks.tell(store, &mut run);
-        let run = Arc::new(run);
-        *known = Some((Instant::now(), Arc::clone(&run)));
-        Ok(run)
+        let (asked, id, clocks) = (store.clone(), id.clone(), Arc::clone(&self.clocks));
+        let aged = self.aged(&id);
+        let look = async move |before: Option<Arc<Run>>| {
+            let mut run = read(&asked, &id, before.as_deref()).await?;
+            clocks.tell(&asked, &mut run);
+            Ok(Arc::new(run))
+        };
+        aged.get(freshness(store), look).await
     }
 
-    fn turn(&self, id: &RunId) -> Arc<Aged<Arc<Run>>> {
+    fn aged(&self, id: &RunId) -> Arc<Aged<Arc<Run>>> {
         let mut runs = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if runs.len() >= REMEMBERED && !runs.contains_key(id) {
             runs.clear();
@@ -181,15 +247,14 @@ async fn read(store: &Store, id: &RunId, before: Option<&Run>) -> Result<Run, Tr
         reading.spawn(node(store.clone(), place, known));
     }
     // A node that cannot be read at all has its trouble; one whose reading failed in us is left out.
-    let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
+    let mut nodes: Vec<Node> = Vec::new();
     while let Some(read) = reading.join_next().await {
-        if let Ok(node) = read {
-            nodes.insert(node.place.node.clone(), node);
-        }
+        nodes.extend(read);
     }
+    nodes.sort_by(|one, other| one.place.cmp(&other.place));
     Ok(Run {
         id: id.clone(),
-        nodes: nodes.into_values().collect(),
+        nodes,
     })
 }
 
@@ -203,13 +268,7 @@ async fn node(store: Store, place: Place, known: Option<Node>) -> Node {
         Err(StoreError::NotFound { .. }) => (Vec::new(), None),
         Err(error) => (Vec::new(), Some(words(&error))),
     };
-    Node {
-        ahead: 0,
-        earliest_from: earliest_from(&entries),
-        entries,
-        place,
-        trouble,
-    }
+    Node::new(place, entries, trouble)
 }
 
 async fn all(store: &Store, place: &Place) -> Result<Vec<Entry>, StoreError> {
@@ -269,12 +328,10 @@ mod tests {
                 listed: None,
             };
             let entries: Vec<Entry> = seconds.iter().enumerate().map(entry).collect();
+            let place = "a/attempt-0/diagnostics/node-b".parse().unwrap();
             let node = Node {
                 ahead: 10_000_000,
-                earliest_from: earliest_from(&entries),
-                entries,
-                place: "a/attempt-0/diagnostics/node-b".parse().unwrap(),
-                trouble: None,
+                ..Node::new(place, entries, None)
             };
             for second in 0..9 {
                 let expected = At::Time(time(second)).position(&node.entries);

@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::access::{Reach, Token};
+use crate::patience::Patience;
 use crate::routes;
 use crate::{View, ViewError};
 
@@ -18,6 +19,8 @@ use crate::{View, ViewError};
 const CONNECTIONS: usize = 512;
 /// How long the head of a request may take; also how long a connection may be idle.
 const HEAD_TIME: Duration = Duration::from_secs(10);
+/// How long a client may take nothing of what it is sent.
+const TAKE_TIME: Duration = Duration::from_secs(30);
 /// Bytes of the head of a request: path, query and headers.
 const HEAD_BYTES: usize = 32 << 10;
 /// How long to wait where a connection cannot be taken, such as for want of descriptors.
@@ -102,6 +105,7 @@ impl Server {
 async fn talk(stream: TcpStream, router: axum::Router) {
     // Small answers go out at once; that it cannot be set is no reason not to answer.
     _ = stream.set_nodelay(true);
+    let stream = Patience::new(stream, TAKE_TIME);
     let talked = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)

@@ -8,14 +8,18 @@ use std::time::Duration;
 
 use model::Snapshot;
 use store::{Key, Store, StoreError};
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::Instant;
 
 use crate::digest::Digest;
 use crate::runs::words;
+use crate::work::Work;
 
 /// Text of a snapshot that is decoded, bytes: a job of a thousand ranks on one node has a tenth of it.
 const TEXT_LIMIT_BYTES: u64 = 128 << 20;
+/// Text of a snapshot that is large, bytes: decoding it takes so long that others are not to wait for it. Eight times that of a
+/// node of 64 processes.
+const LARGE_BYTES: usize = 16 << 20;
 /// Memory that a decoded snapshot takes for a byte of its compressed object, about.
 const EXPANSION: u64 = 40;
 /// A compressed object whose size is not known is taken to have so many bytes.
@@ -26,8 +30,10 @@ const DIGESTS: usize = 60_000;
 /// find out.
 const RETRY: Duration = Duration::from_secs(10);
 const RETRY_DAMAGED: Duration = Duration::from_mins(5);
-/// Snapshots that are decoded at a time: it keeps a processor busy.
-const AT_A_TIME: usize = 2;
+/// Objects that are fetched at a time: a service takes its time for each.
+const FETCHES: usize = 16;
+/// Snapshots that are on their way, beyond which those are forgotten that nobody waits for any more.
+const ON_THEIR_WAY: usize = 1024;
 
 /// A snapshot, or why it cannot be read.
 pub(crate) type Loaded = Result<Arc<Snapshot>, Arc<str>>;
@@ -37,12 +43,23 @@ pub(crate) type Digested = Result<Arc<Digest>, Arc<str>>;
 /// What was read.
 #[derive(Debug)]
 pub(crate) struct Shelf {
+    coming: Mutex<HashMap<Key, Arc<OnceCell<Read>>>>,
     digests: Mutex<Held<Key, Digested>>,
-    doors: Semaphore,
+    fetches: Semaphore,
     /// For decoded snapshots, as estimated.
     memory_bytes: u64,
     snapshots: Mutex<Held<Key, Loaded>>,
     store: Store,
+    work: Work,
+}
+
+/// What came of reading one snapshot.
+#[derive(Clone, Debug)]
+struct Read {
+    digested: Digested,
+    /// When it is to be read anew; never where it is absent.
+    ends: Option<Instant>,
+    loaded: Loaded,
 }
 
 /// Things by name, of a bounded weight together.
@@ -111,13 +128,15 @@ impl<K: Clone + Eq + Hash, T: Clone> Held<K, T> {
 }
 
 impl Shelf {
-    pub(crate) fn new(store: Store, memory_bytes: u64) -> Self {
+    pub(crate) fn new(store: Store, memory_bytes: u64, work: Work) -> Self {
         Self {
+            coming: Mutex::default(),
             digests: Mutex::new(Held::new(DIGESTS as u64)),
-            doors: Semaphore::new(AT_A_TIME),
+            fetches: Semaphore::new(FETCHES),
             snapshots: Mutex::new(Held::new(memory_bytes)),
             memory_bytes,
             store,
+            work,
         }
     }
 
@@ -126,21 +145,17 @@ impl Shelf {
         if let Some(known) = lock(&self.snapshots).get(key) {
             return known;
         }
-        let (loaded, ends) = self.load(key).await;
-        let weight = match &loaded {
+        let read = self.read(key).await;
+        let weight = match &read.loaded {
             Ok(_) => {
                 let size = size_bytes.unwrap_or(USUAL_BYTES);
                 size.saturating_mul(EXPANSION).min(self.memory_bytes / 4)
             }
             Err(_) => USUAL_BYTES,
         };
-        let digested = loaded
-            .as_ref()
-            .map(|snapshot| Arc::new(Digest::of(snapshot)));
-        let digested = digested.map_err(Arc::clone);
-        lock(&self.digests).put(key.clone(), digested, 1, ends);
-        lock(&self.snapshots).put(key.clone(), loaded.clone(), weight, ends);
-        loaded
+        lock(&self.digests).put(key.clone(), read.digested, 1, read.ends);
+        lock(&self.snapshots).put(key.clone(), read.loaded.clone(), weight, read.ends);
+        read.loaded
     }
 
     /// Returns the digest of the snapshot at `key` where it is known without reading it.
@@ -153,36 +168,82 @@ impl Shelf {
         if let Some(known) = self.known_digest(key) {
             return known;
         }
+        // Whoever put a snapshot here put its digest beside it, which may have gone first.
         let known = lock(&self.snapshots).get(key);
-        let (loaded, ends) = match known {
+        let read = match known {
             Some(loaded) => {
-                let ends = loaded.is_err().then(|| Instant::now() + RETRY);
-                (loaded, ends)
+                let retry = loaded.is_err().then_some(RETRY);
+                Read::of(loaded, retry)
             }
-            None => self.load(key).await,
+            None => self.read(key).await,
         };
-        if loaded.is_err() {
-            lock(&self.snapshots).put(key.clone(), loaded.clone(), USUAL_BYTES, ends);
+        if read.loaded.is_err() {
+            lock(&self.snapshots).put(key.clone(), read.loaded, USUAL_BYTES, read.ends);
         }
-        let digested = loaded.map(|snapshot| Arc::new(Digest::of(&snapshot)));
-        lock(&self.digests).put(key.clone(), digested.clone(), 1, ends);
-        digested
+        lock(&self.digests).put(key.clone(), read.digested.clone(), 1, read.ends);
+        read.digested
     }
 
-    /// Reads the snapshot at `key`, and says until when that counts.
-    async fn load(&self, key: &Key) -> (Loaded, Option<Instant>) {
-        let Ok(_door) = self.doors.acquire().await else {
-            return (Err("the page is being closed".into()), Some(Instant::now()));
+    /// Reads the snapshot at `key`, once for all who ask for it meanwhile.
+    async fn read(&self, key: &Key) -> Read {
+        let cell = {
+            let mut coming = lock(&self.coming);
+            if coming.len() >= ON_THEIR_WAY {
+                coming.retain(|_, cell| Arc::strong_count(cell) > 1);
+            }
+            Arc::clone(coming.entry(key.clone()).or_default())
         };
-        let loaded = self.store.load_within(key, TEXT_LIMIT_BYTES).await;
-        let retry = match &loaded {
-            Ok(_) => None,
-            Err(StoreError::Format { .. }) => Some(RETRY_DAMAGED),
-            Err(_) => Some(RETRY),
-        };
-        let loaded = loaded.map(Arc::new).map_err(|error| words(&error).into());
-        (loaded, retry.map(|retry| Instant::now() + retry))
+        let read = cell.get_or_init(|| self.load(key)).await.clone();
+        lock(&self.coming).remove(key);
+        read
     }
+
+    async fn load(&self, key: &Key) -> Read {
+        let fetched = {
+            let Ok(_turn) = self.fetches.acquire().await else {
+                return Read::of(Err("the page is being closed".into()), Some(RETRY));
+            };
+            self.store.object(key).await
+        };
+        let bytes = match fetched {
+            Ok(bytes) => bytes,
+            Err(error) => return Read::failed(&error),
+        };
+        let (is_large, key) = (text_bytes(&bytes) > LARGE_BYTES, key.clone());
+        let decode = move || match store::decode_within(&bytes, &key, TEXT_LIMIT_BYTES) {
+            Ok(snapshot) => Read::of(Ok(Arc::new(snapshot)), None),
+            Err(error) => Read::failed(&error),
+        };
+        let decoded = self.work.done(is_large, decode).await;
+        decoded.unwrap_or_else(|words| Read::of(Err(words.into()), Some(RETRY)))
+    }
+}
+
+impl Read {
+    fn of(loaded: Loaded, retry: Option<Duration>) -> Self {
+        let digested = loaded.as_ref().map(|it| Arc::new(Digest::of(it)));
+        Self {
+            digested: digested.map_err(Arc::clone),
+            ends: retry.map(|retry| Instant::now() + retry),
+            loaded,
+        }
+    }
+
+    fn failed(error: &StoreError) -> Self {
+        let retry = match error {
+            StoreError::Format { .. } => RETRY_DAMAGED,
+            _ => RETRY,
+        };
+        Self::of(Err(words(error).into()), Some(retry))
+    }
+}
+
+/// Returns how much text an object holds, as far as it says so: a gzip has the lower 32 bits of it at its end (RFC 1952).
+fn text_bytes(object: &[u8]) -> usize {
+    let said = object.last_chunk().map_or(0, |it| u32::from_le_bytes(*it));
+    usize::try_from(said)
+        .unwrap_or(usize::MAX)
+        .max(object.len())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::answer::Trouble;
 use crate::curves::{Curves, Event};
 use crate::digest::{Brief, Digest};
-use crate::grid::{Cell, Grid, found, grid, window};
+use crate::grid::{Cell, Grid, findings, grid, window};
 use crate::query::Query;
 use crate::runs::{Node, Run};
 use crate::view::View;
@@ -35,7 +35,7 @@ pub(crate) struct Timeline {
     from: i64,
     looks: LookColumns,
     /// How many objects are not read yet: ask again.
-    missing: usize,
+    pub(crate) missing: usize,
     node: String,
     nodes: Vec<String>,
     /// How many snapshots this node has.
@@ -63,6 +63,8 @@ struct CurveColumns {
 #[derive(Debug, Default, Serialize)]
 struct LookColumns {
     at: Vec<i64>,
+    /// CPU time since the look before, percent of one core; null where processes have ended that had more.
+    cpu_percent: Vec<Option<f64>>,
     findings: Vec<Vec<Brief>>,
     gaps: Vec<u64>,
     gpu_percent: Vec<Option<f64>>,
@@ -169,12 +171,13 @@ fn times_found(node: &Node) -> Vec<(i64, i64)> {
     let mut is_open = false;
     for entry in &node.entries {
         let at = node.common(entry.at()).as_microseconds();
+        let has_some = findings(entry) > 0;
         match times.last_mut() {
-            Some((_, until)) if is_open && found(entry) => *until = at,
-            _ if found(entry) => times.push((at, at)),
+            Some((_, until)) if is_open && has_some => *until = at,
+            _ if has_some => times.push((at, at)),
             _ => {}
         }
-        is_open = found(entry);
+        is_open = has_some;
     }
     times.truncate(FOUND);
     times
@@ -197,6 +200,7 @@ fn looks(grid: &Grid, troubles: &mut Vec<String>) -> LookColumns {
             Cell::Before | Cell::Unread => continue,
         };
         columns.at.push(at.as_microseconds());
+        columns.cpu_percent.push(busy(before, at, digest));
         columns.findings.push(digest.findings.clone());
         columns.gaps.push(digest.gaps);
         columns.gpu_percent.push(digest.gpu_percent);
@@ -219,6 +223,13 @@ fn looks(grid: &Grid, troubles: &mut Vec<String>) -> LookColumns {
         ));
     }
     columns
+}
+
+fn busy(before: Option<(Timestamp, &Digest)>, at: Timestamp, digest: &Digest) -> Option<f64> {
+    let (earlier, before) = before?;
+    let used = digest.cpu_s? - before.cpu_s?;
+    let time = at.since(earlier).as_secs_f64();
+    (time > 0.0 && used >= 0.0).then(|| used / time * 100.0)
 }
 
 fn throttled(before: Option<(Timestamp, &Digest)>, at: Timestamp, digest: &Digest) -> Option<f64> {

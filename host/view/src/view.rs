@@ -6,6 +6,7 @@ use model::TaskPath;
 use store::Store;
 use tokio::sync::Semaphore;
 
+use crate::answer::Trouble;
 use crate::curves::AllCurves;
 use crate::ends::Ends;
 use crate::events::LISTENERS;
@@ -13,6 +14,10 @@ use crate::judged::Judged;
 use crate::query::Query;
 use crate::runs::Runs;
 use crate::shelf::Shelf;
+use crate::work::Work;
+
+/// How often it is read on ahead: of a run of a thousand nodes it is not all read before anybody asks.
+const TURNS: usize = 8;
 
 /// Which run is shown where a request names none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,11 +42,14 @@ pub struct View {
     pub(crate) shelf: Arc<Shelf>,
     pub(crate) shown: Shown,
     pub(crate) store: Store,
+    pub(crate) work: Work,
 }
 
 impl View {
-    /// Returns the page of `store`, which keeps decoded snapshots in about `memory_bytes` of memory.
-    pub fn new(store: Store, shown: Shown, memory_bytes: u64) -> Self {
+    /// Returns the page of `store`, which keeps decoded snapshots in about `memory_bytes` of memory, and does so many things at
+    /// a time that keep a processor busy.
+    pub fn new(store: Store, shown: Shown, memory_bytes: u64, at_a_time: usize) -> Self {
+        let work = Work::new(at_a_time);
         Self {
             curves: AllCurves::default(),
             ends: Arc::new(Ends::new(store.clone())),
@@ -49,10 +57,21 @@ impl View {
             listeners: Arc::new(Semaphore::new(LISTENERS)),
             reads_ahead: false,
             runs: Runs::default(),
-            shelf: Arc::new(Shelf::new(store.clone(), memory_bytes)),
+            shelf: Arc::new(Shelf::new(store.clone(), memory_bytes, work.clone())),
             shown,
             store,
+            work,
         }
+    }
+
+    /// Draws what takes a processor's time, when its turn comes.
+    pub(crate) async fn drawn<T: Send + 'static>(
+        &self,
+        is_large: bool,
+        draw: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Trouble> {
+        let drawn = self.work.done(is_large, draw).await;
+        drawn.map_err(|words| Trouble::unavailable(format!("drawing it failed: {words}")))
     }
 
     /// Has it read what a browser asks for first as soon as it is served, before anybody has asked.
@@ -73,7 +92,12 @@ impl View {
         if let Ok(moment) = Self::moment(&run, query.at, None) {
             self.judge(&moment).await;
         }
-        _ = self.timeline(&run, &query).await;
-        _ = self.matrix(&run, &query).await;
+        for _ in 0..TURNS {
+            let time = self.timeline(&run, &query).await;
+            let ranks = self.matrix(&run, &query).await;
+            if time.is_ok_and(|it| it.missing == 0) && ranks.is_ok_and(|it| it.missing == 0) {
+                return;
+            }
+        }
     }
 }

@@ -1,27 +1,12 @@
 use diagnose::{Merged, Selection};
 
-use super::super::tests::{Place, job};
+use super::super::tests::{LOAD, PLAIN, Place, REDUCE, job};
 use super::*;
-
-const PLAIN: Ui = Ui {
-    color: false,
-    terminal: false,
-    width: 100,
-};
 
 #[test]
 fn two_sets_of_ranks_as_one_tree_that_says_where_they_part() {
-    let outer: [Place<'_>; 2] = [
-        ("step", "/job/train.py", 88),
-        ("main", "/job/train.py", 120),
-    ];
-    let at = |inner: Place<'static>| [inner, outer[0], outer[1]];
-    let (reduce, load) = (
-        at(("all_reduce", "/job/comm.py", 41)),
-        at(("load", "/job/data.py", 7)),
-    );
     let rest: [Place<'_>; 1] = [("sleep", "/job/rest.py", 3)];
-    let snapshot = job(&[&reduce, &reduce, &load, &rest, &rest]);
+    let snapshot = job(&[&REDUCE, &REDUCE, &LOAD, &rest, &rest]);
     let mut looked = Looked::default();
     looked.add(&snapshot, snapshot.capture.started_at);
     let of = |ranks: &str| {

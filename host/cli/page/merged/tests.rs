@@ -1,25 +1,8 @@
 use diagnose::{Merged, Selection};
 use model::{Gap, GapCode, Snapshot, Timestamp};
 
-use super::super::tests::{Place, job};
+use super::super::tests::{LOAD, PLAIN, Place, REDUCE, job};
 use super::*;
-
-const PLAIN: Ui = Ui {
-    color: false,
-    terminal: false,
-    width: 100,
-};
-
-const REDUCE: [Place<'_>; 3] = [
-    ("all_reduce", "/job/comm.py", 41),
-    ("step", "/job/train.py", 88),
-    ("main", "/job/train.py", 120),
-];
-const LOAD: [Place<'_>; 3] = [
-    ("load", "/job/data.py", 7),
-    ("step", "/job/train.py", 88),
-    ("main", "/job/train.py", 120),
-];
 
 fn shown(snapshots: &[Snapshot], ui: Ui) -> String {
     let mut looked = Looked::default();

@@ -1,28 +1,13 @@
 use diagnose::Selection;
 use model::Timestamp;
 
-use super::super::tests::{Place, job};
+use super::super::tests::{LOAD, OUTER, PLAIN, REDUCE, job};
 use super::*;
-
-const PLAIN: Ui = Ui {
-    color: false,
-    terminal: false,
-    width: 100,
-};
 
 #[test]
 fn who_left_which_place_for_which() {
-    let outer: [Place<'_>; 2] = [
-        ("step", "/job/train.py", 88),
-        ("main", "/job/train.py", 120),
-    ];
-    let at = |inner: Place<'static>| [inner, outer[0], outer[1]];
-    let (reduce, load) = (
-        at(("all_reduce", "/job/comm.py", 41)),
-        at(("load", "/job/data.py", 7)),
-    );
-    let before = job(&[&load, &load, &load, &outer, &load]);
-    let mut after = job(&[&reduce, &reduce, &load, &reduce]);
+    let before = job(&[&LOAD, &LOAD, &LOAD, &OUTER, &LOAD]);
+    let mut after = job(&[&REDUCE, &REDUCE, &LOAD, &REDUCE]);
     let later = after.capture.started_at.as_microseconds() + 2_000_000;
     after.capture.started_at = Timestamp::from_microseconds(later).unwrap();
     let looked = |snapshot: &model::Snapshot| {

@@ -45,6 +45,7 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let failed = match (failed.count(), zombies.len()) {
         (0, _) => String::new(),
         (1, 1) => " badly".to_owned(),
+        (count, all) if count == all => ", all of them badly".to_owned(),
         (count, _) => format!(", {count} of them badly"),
     };
     let summary = format!(

@@ -12,6 +12,7 @@ use crate::answer::Trouble;
 use crate::digest::short;
 use crate::moment::{Moment, readable};
 use crate::view::View;
+use crate::work::Work;
 
 /// Arrows that are drawn.
 const ARROWS: usize = 100;
@@ -24,11 +25,15 @@ type Alike = (bool, &'static str, Vec<usize>, bool);
 /// Returns the part.
 pub(crate) async fn ipc(view: &View, moment: &Moment) -> Result<Markup, Trouble> {
     let loaded = moment.snapshots(&view.shelf).await;
-    let waits = waits(&readable(&loaded));
-    Ok(html! {
-        (arrows(&waits, moment))
-        (gaps(&loaded))
-    })
+    let (moment, is_large) = (moment.clone(), Work::is_large(readable(&loaded)));
+    let draw = move || {
+        let waits = waits(&readable(&loaded));
+        html! {
+            (arrows(&waits, &moment))
+            (gaps(&loaded))
+        }
+    };
+    view.drawn(is_large, draw).await
 }
 
 fn arrows(waits: &Waits, moment: &Moment) -> Markup {

@@ -1,6 +1,9 @@
 //! What every page has around its content.
 
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::access;
+use crate::assets::STYLE;
 
 /// Where a page lies: how its links lead to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +29,7 @@ pub(crate) fn layout(title: &str, depth: Depth, scripts: &[&str], content: &Mark
                 meta name="color-scheme" content="light dark";
                 title { (title) " · taskscope" }
                 link rel="icon" type="image/svg+xml" href={ (up) "assets/icon.svg" };
-                link rel="stylesheet" href={ (up) "assets/page.css" };
+                style nonce=(access::nonce()) { (PreEscaped(STYLE)) }
                 @for script in scripts {
                     script type="module" src={ (up) "assets/" (script) } {}
                 }

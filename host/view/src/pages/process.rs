@@ -3,8 +3,8 @@
 
 use maud::{Markup, html};
 use model::{
-    Gap, MemoryFacts, Process, Snapshot, SystemCall, Thread, Trace, code_words, size_words,
-    state_words,
+    Gap, MemoryFacts, Process, ProcessId, Snapshot, SystemCall, Thread, Trace, code_words,
+    size_words, state_words,
 };
 
 use super::layout::{Depth, layout};
@@ -13,6 +13,7 @@ use crate::answer::Trouble;
 use crate::digest::short;
 use crate::query::Query;
 use crate::view::View;
+use crate::work::Work;
 
 /// Threads, descriptors and frames that are shown.
 const THREADS: usize = 256;
@@ -25,6 +26,12 @@ pub(crate) async fn process(view: &View, query: &Query) -> Result<Markup, Troubl
         .process
         .ok_or_else(|| Trouble::usage("the address lacks `process`, as PID:START"))?;
     let snapshot = view.snapshot_of(query).await?;
+    let is_large = Work::is_large([&*snapshot]);
+    view.drawn(is_large, move || drawn(&snapshot, identity))
+        .await?
+}
+
+fn drawn(snapshot: &Snapshot, identity: ProcessId) -> Result<Markup, Trouble> {
     let found = snapshot
         .processes
         .iter()
@@ -38,7 +45,7 @@ pub(crate) async fn process(view: &View, query: &Query) -> Result<Markup, Troubl
             "it began later or had ended; another instant may show it",
         )
     })?;
-    let content = content(&snapshot, process);
+    let content = content(snapshot, process);
     Ok(layout(
         &format!("process {}", process.pid),
         Depth::Top,

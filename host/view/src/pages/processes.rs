@@ -12,7 +12,9 @@ use crate::answer::Trouble;
 use crate::digest::{place, short};
 use crate::moment::{Moment, NodeAt, read, readable};
 use crate::query::written;
+use crate::shelf::Loaded;
 use crate::view::View;
+use crate::work::Work;
 
 /// Rows at most; the rest is counted.
 const ROWS: usize = 600;
@@ -30,11 +32,16 @@ struct Node<'a> {
 /// Returns the part.
 pub(crate) async fn processes(view: &View, moment: &Moment) -> Result<Markup, Trouble> {
     let loaded = moment.snapshots(&view.shelf).await;
-    let earlier = earlier(moment);
-    let before = read(&view.shelf, earlier).await;
-    let snapshots = readable(&loaded);
+    let before = read(&view.shelf, earlier(moment)).await;
+    let (moment, is_large) = (moment.clone(), Work::is_large(readable(&loaded)));
+    view.drawn(is_large, move || drawn(&moment, &loaded, &before))
+        .await
+}
+
+fn drawn(moment: &Moment, loaded: &[Loaded], before: &[Loaded]) -> Markup {
+    let snapshots = readable(loaded);
     let waits = waits(&snapshots);
-    let before = readable(&before);
+    let before = readable(before);
     let mut left = ROWS;
     let mut all = 0;
     let nodes: Vec<Markup> = snapshots
@@ -51,8 +58,8 @@ pub(crate) async fn processes(view: &View, moment: &Moment) -> Result<Markup, Tr
             node.rows(&mut left)
         })
         .collect();
-    Ok(html! {
-        div.wide tabindex="0" {
+    html! {
+        div.wide.tall tabindex="0" {
             table.processes {
                 thead { tr {
                     th { "process" } th { "part" } th { "state" } th.number { "RSS" } th.number { "CPU" }
@@ -62,8 +69,8 @@ pub(crate) async fn processes(view: &View, moment: &Moment) -> Result<Markup, Tr
             }
         }
         @if left == 0 { p.quiet { "the first " (ROWS) " of " (all) "; the matrix of ranks has all ranks" } }
-        (gaps(&loaded))
-    })
+        (gaps(loaded))
+    }
 }
 
 /// The snapshots before those of a moment: rates come from both.

@@ -13,7 +13,7 @@ use crate::query::Query;
 use crate::view::View;
 
 /// How long a page waits for the verdict, which otherwise comes after it.
-const PATIENCE: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_millis(40);
 
 /// Returns the page.
 pub(crate) async fn run(view: &View, query: &Query) -> Result<Markup, Trouble> {

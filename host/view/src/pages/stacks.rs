@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use diagnose::{Class, Merged, MergedNode, Selection};
 use maud::{Markup, html};
-use model::Snapshot;
+use model::{Snapshot, Timestamp};
 
 use super::rank_sets;
 use super::trouble::gaps;
@@ -12,7 +12,9 @@ use crate::answer::Trouble;
 use crate::digest::short;
 use crate::moment::{Moment, readable};
 use crate::query::Query;
+use crate::shelf::Loaded;
 use crate::view::View;
+use crate::work::Work;
 
 /// Frames that are drawn; narrower ones are left out.
 const FRAMES: usize = 1500;
@@ -36,23 +38,31 @@ struct Cell<'a> {
 /// Returns the part.
 pub(crate) async fn stacks(view: &View, moment: &Moment, query: &Query) -> Result<Markup, Trouble> {
     let loaded = moment.snapshots(&view.shelf).await;
-    if let Some(ranks) = &query.ranks {
-        return Ok(html! {
-            (rank_sets::compared(&readable(&loaded), ranks, query.against.as_ref())?)
-            (gaps(&loaded))
-        });
+    let is_large = Work::is_large(readable(&loaded));
+    if let Some(ranks) = query.ranks.clone() {
+        let against = query.against.clone();
+        let compare = move || -> Result<Markup, Trouble> {
+            let compared = rank_sets::compared(&readable(&loaded), &ranks, against.as_ref())?;
+            Ok(html! { (compared) (gaps(&loaded)) })
+        };
+        return view.drawn(is_large, compare).await?;
     }
-    let now = merged(&readable(&loaded));
     let before = match query.with {
         Some(at) => {
             let moment = View::moment(&moment.run, at, query.node.as_deref())?;
-            let loaded = moment.snapshots(&view.shelf).await;
-            Some((moment.at, merged(&readable(&loaded))))
+            Some((moment.at, moment.snapshots(&view.shelf).await))
         }
         None => None,
     };
+    view.drawn(is_large, move || drawn(&loaded, before.as_ref()))
+        .await
+}
+
+fn drawn(loaded: &[Loaded], before: Option<&(Timestamp, Vec<Loaded>)>) -> Markup {
+    let now = merged(&readable(loaded));
+    let before = before.map(|(at, loaded)| (*at, merged(&readable(loaded))));
     let threads: usize = now.tree.iter().map(|node| node.threads).sum();
-    Ok(html! {
+    html! {
         @if now.tree.is_empty() {
             p.quiet { "no Python stack was read at this instant" }
         } @else {
@@ -67,8 +77,8 @@ pub(crate) async fn stacks(view: &View, moment: &Moment, query: &Query) -> Resul
                 (tree(&now.tree, &mut 0))
             }
         }
-        (gaps(&loaded))
-    })
+        (gaps(loaded))
+    }
 }
 
 fn merged(snapshots: &[&Snapshot]) -> Merged {

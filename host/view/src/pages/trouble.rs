@@ -1,5 +1,6 @@
 //! Pages and parts that say why there is nothing to show.
 
+use axum::http::StatusCode;
 use maud::{Markup, html};
 
 use super::layout::{Depth, layout};
@@ -9,9 +10,16 @@ use crate::shelf::Loaded;
 /// Snapshots that are named where several cannot be read.
 const FEW: usize = 3;
 
-/// Returns a whole page that says what is the matter.
+/// Returns a whole page that says what is the matter, and is loaded anew once what is asked for is there.
 pub(crate) fn trouble(trouble: &Trouble) -> Markup {
-    layout("nothing to show", Depth::Top, &[], &trouble_part(trouble))
+    let can_pass = trouble.status != StatusCode::BAD_REQUEST;
+    let scripts: &[&str] = if can_pass { &["wait.js"] } else { &[] };
+    layout(
+        "nothing to show",
+        Depth::Top,
+        scripts,
+        &trouble_part(trouble),
+    )
 }
 
 /// Returns a part that says what is the matter.

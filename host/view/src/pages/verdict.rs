@@ -13,6 +13,8 @@ use crate::query::written;
 
 /// Values that are shown as evidence at first.
 const EVIDENCE: usize = 24;
+/// Nodes that are named where several have stored nothing.
+const NODES: usize = 8;
 /// Characters of a value.
 const VALUE: usize = 120;
 
@@ -47,8 +49,27 @@ pub(crate) fn verdict(answered: &Answered, moment: &Moment) -> Markup {
                 }
             }
         }
+        @for node in &answered.silent { p.gap { (node.words()) } }
+        (without_snapshot(moment))
         @for words in &answered.unread {
             p.gap { "not read: " (words) }
+        }
+    }
+}
+
+/// Nodes that had stored nothing by this instant.
+fn without_snapshot(moment: &Moment) -> Markup {
+    let names: Vec<&str> = moment.without_snapshot().collect();
+    let rest = names.len().saturating_sub(NODES);
+    html! {
+        @if !names.is_empty() {
+            p.gap {
+                @if names.len() == 1 { "node " } @else { "nodes " }
+                (names[..names.len() - rest].join(", "))
+                @if rest > 0 { " and " (rest) " more" }
+                @if names.len() == 1 { " has" } @else { " have" }
+                " stored no snapshot by this instant, and so cannot be judged"
+            }
         }
     }
 }

@@ -92,6 +92,11 @@ fn every_answer_is_guarded() {
         assert_eq!(reply.header("referrer-policy"), "no-referrer", "{path}");
         assert_eq!(reply.header("access-control-allow-origin"), "", "{path}");
         let text = reply.text();
+        // The one style within a page is known by a number that nobody can guess.
+        for style in text.split("<style").skip(1) {
+            let nonce = style.split('"').nth(1).unwrap_or_default();
+            assert!(nonce.len() >= 32 && policy.contains(&format!("style-src 'nonce-{nonce}'")));
+        }
         for inline in [
             " style=",
             " onclick=",
@@ -121,7 +126,7 @@ fn only_reading_is_allowed() {
 #[test]
 fn head_says_what_get_would_and_a_known_answer_is_not_sent_again() {
     let (_root, page) = page();
-    for path in ["", "runs", "api/v1/run", "assets/page.css"] {
+    for path in ["", "runs", "api/v1/run", "assets/page.js"] {
         let path = format!("{}{path}", page.home);
         let whole = page.ask("GET", &path, &[]);
         let head = page.ask("HEAD", &path, &[]);

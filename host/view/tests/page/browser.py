@@ -3,8 +3,10 @@
 Usage: browser.py URL CHROMIUM SHOTS: pictures of the run's page at two widths are put into the folder SHOTS.
 """
 
+import http.server
 import pathlib
 import sys
+import threading
 import time
 
 import axe_playwright_python
@@ -80,6 +82,33 @@ def of_run(context, url, problems, shots, width):
     return page.locator(".processes a").first.get_attribute("href")
 
 
+def from_elsewhere(context, url, problems):
+    """Another page of the same browser gets nothing, also one that knows the address."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        page = context.new_page()
+        page.goto("http://127.0.0.1:%d/" % other.server_port)
+        for mode in ("cors", "no-cors"):
+            came = page.evaluate("([url, mode]) => fetch(url, { mode }).then(() => 'it came', () => 'refused')", [f"{url}api/v1/run", mode])
+            if came != "refused":
+                problems.append(f"another page asks with {mode}: {came}")
+        other.shutdown()
+        page.close()
+
+
+class Elsewhere(http.server.BaseHTTPRequestHandler):
+    """An empty page at another port."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>elsewhere</title>")
+
+    def log_message(self, *_):
+        pass
+
+
 def main():
     url, chromium, shots = sys.argv[1:]
     problems = []
@@ -94,6 +123,7 @@ def main():
             docs = look(context, url, "docs/causes.html", "article", problems)
             docs.fill("#search", "deadlock")
             docs.wait_for_selector("#found a", timeout=PATIENCE_MS)
+            from_elsewhere(context, url, problems)
             context.close()
         browser.close()
     print("\n".join(problems))

@@ -37,12 +37,17 @@ impl Page {
 
     /// Serves the store in `directory`, with this run first.
     pub(crate) fn shown(directory: &Path, shown: Shown) -> Self {
+        Self::with(directory, shown, 4)
+    }
+
+    /// Serves the store in `directory` with so many threads that answer.
+    pub(crate) fn with(directory: &Path, shown: Shown, threads: usize) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(4)
+            .worker_threads(threads)
             .enable_all()
             .build()
             .unwrap();
-        let view = View::new(open(directory), shown, 64 << 20);
+        let view = View::new(open(directory), shown, 64 << 20, 2);
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let server = runtime.block_on(Server::bind(any)).unwrap();
         let url = server.url();

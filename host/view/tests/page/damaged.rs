@@ -1,8 +1,11 @@
 //! Stores in any state: what cannot be read is a part that says so, and the rest is shown.
 
-use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::client::Page;
+use serde_json::{Value, json};
+use taskscope_view::Shown;
+
+use crate::client::{DEADLINE, Page};
 use crate::job::{self, Job};
 
 const JOB: Job = Job {
@@ -90,15 +93,68 @@ fn foreign_and_huge_objects_are_marked() {
     ask_for_all(&page);
 }
 
+#[test]
+fn huge_snapshots_hold_up_no_other_request() {
+    let root = tempfile::tempdir().unwrap();
+    let job = Job { nodes: 2, ..JOB };
+    for sequence in 0..SMALL {
+        job::put(root.path(), &job::snapshot(job, 1, sequence));
+    }
+    for sequence in 0..HUGE {
+        let huge = job::snapshot(job, 0, sequence);
+        let mut text = serde_json::to_vec(&huge).unwrap();
+        text.pop();
+        job::put_bytes(root.path(), &huge, &padded(&text, 24, b"}"));
+    }
+    // One thread answers: what decodes on it holds up all.
+    let page = Page::with(root.path(), Shown::default(), 1);
+    let snapshot = |node: u64, sequence: u64| {
+        let id = job::snapshot(job, node, sequence).capture.id;
+        let reply = page.get(&format!("api/v1/snapshot?node=node-{node}&at={id}"));
+        assert_eq!(reply.status, 200, "{}", reply.text());
+    };
+    snapshot(1, 0);
+    let left = AtomicU64::new(HUGE);
+    let beside = std::thread::scope(|scope| {
+        for sequence in 0..HUGE {
+            let (snapshot, left) = (&snapshot, &left);
+            scope.spawn(move || {
+                snapshot(0, sequence);
+                left.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        let small = (1..SMALL).take_while(|sequence| {
+            snapshot(1, *sequence);
+            left.load(Ordering::Relaxed) > 0
+        });
+        small.count()
+    });
+    // Where each waits for a huge one, no more come than there are huge ones, and one or two.
+    assert!(
+        u64::try_from(beside).unwrap() > 3 * HUGE,
+        "{beside} answers came meanwhile"
+    );
+}
+
+/// Snapshots of which each is decoded anew: many small ones, and a few huge ones.
+const SMALL: u64 = 60;
+const HUGE: u64 = 2;
+
 /// 200 MB of blanks within a document, compressed.
 fn bomb() -> Vec<u8> {
+    padded(b"{", 200, b"")
+}
+
+/// A document with so many MiB of blanks in it, compressed.
+fn padded(begin: &[u8], mebibytes: usize, end: &[u8]) -> Vec<u8> {
     use std::io::Write as _;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let blanks = vec![b' '; 1 << 20];
-    encoder.write_all(b"{").unwrap();
-    for _ in 0..200 {
+    encoder.write_all(begin).unwrap();
+    for _ in 0..mebibytes {
         encoder.write_all(&blanks).unwrap();
     }
+    encoder.write_all(end).unwrap();
     encoder.finish().unwrap()
 }
 
@@ -283,6 +339,56 @@ fn files(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
     }
     found.sort();
     found
+}
+
+#[test]
+fn a_store_that_goes_away_is_said_and_shown_again_when_it_is_back() {
+    let root = tempfile::tempdir().unwrap();
+    let (there, gone) = (root.path().join("store"), root.path().join("gone"));
+    job::write(&there, JOB);
+    let page = Page::of(&there);
+    assert_eq!(page.get("").status, 200);
+    std::fs::rename(&there, &gone).unwrap();
+    // What was asked a moment ago is taken to be so for a while.
+    testkit::wait_until(DEADLINE, || page.get("").status != 200);
+    let words = page.get("part/verdict").text();
+    assert!(words.contains("class=\"trouble\""), "{words}");
+    ask_for_all(&page);
+    std::fs::rename(&gone, &there).unwrap();
+    testkit::wait_until(DEADLINE, || page.get("").status == 200);
+    ask_for_all(&page);
+}
+
+#[test]
+fn a_run_of_one_snapshot_without_samples_is_a_whole_page() {
+    let root = tempfile::tempdir().unwrap();
+    job::write(
+        root.path(),
+        Job {
+            snapshots: 1,
+            ..JOB
+        },
+    );
+    let page = Page::of(root.path());
+    let time = page.whole("api/v1/timeline");
+    assert_eq!(
+        (&time["snapshot_count"], &time["to"]),
+        (&json!(1), &time["from"])
+    );
+    assert_eq!(time["curve"]["at"], json!([]));
+    assert_eq!(time["troubles"], json!([]));
+    assert_eq!(page.whole("api/v1/ranks")["cells"], json!([[0, 2]]));
+    for path in PATHS {
+        let reply = page.get(path);
+        let is_none = ["record=", "?at=2026", "pointer=/capture"];
+        let is_there = is_none.iter().all(|it| !path.contains(it));
+        assert_eq!(
+            reply.status,
+            if is_there { 200 } else { 404 },
+            "{path}: {}",
+            reply.text()
+        );
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod beside;
 mod browser;
 mod client;
 mod damaged;
+mod described;
 mod job;
 #[path = "../../../store/tests/sample/mod.rs"]
 mod sample;

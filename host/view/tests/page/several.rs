@@ -62,6 +62,98 @@ fn who_waits_in_a_circle_is_marked_with_what_shows_it() {
     assert_eq!(value.status, 200, "{link}: {}", value.text());
 }
 
+/// Moves a snapshot along in time.
+fn later(snapshot: &mut Snapshot, by: Duration) {
+    let capture = &mut snapshot.capture;
+    capture.started_at = capture.started_at.after(by);
+    capture.completed_at = capture.completed_at.after(by);
+    capture.id.stamp = capture.id.stamp.after(by);
+}
+
+#[test]
+fn a_node_that_has_stored_nothing_lately_is_told_of_and_not_judged() {
+    let job = Job {
+        nodes: 3,
+        ranks: 2,
+        snapshots: 8,
+        stuck: None,
+    };
+    let root = tempfile::tempdir().unwrap();
+    for sequence in 0..job.snapshots {
+        for node in 0..job.nodes {
+            let mut snapshot = job::snapshot(job, node, sequence);
+            if sequence >= 4 {
+                later(&mut snapshot, HOUR);
+            }
+            if node != 1 || sequence < 4 {
+                job::put(root.path(), &snapshot);
+            }
+        }
+    }
+    let page = Page::of(root.path());
+    let why = page.json("api/v1/why");
+    let silent = &why["silent"][0];
+    assert_eq!(
+        (&silent["node"], &silent["ranks"]),
+        (&json!("node-1"), &json!("2,3")),
+        "{why}"
+    );
+    assert_eq!(silent["behind_s"], 3604, "{why}");
+    assert_eq!(why["silent"].as_array().unwrap().len(), 1, "{why}");
+    let judged = why["why"]["evidence"].as_array().unwrap();
+    assert!(judged.iter().all(|it| it["node"] != "node-1"), "{why}");
+    let words = "the node of ranks 2,3 (node-1) has stored nothing since";
+    for path in ["", "part/verdict"] {
+        let text = page.get(path).text();
+        assert!(text.contains(words), "{path}: {text}");
+    }
+    // It was one of them as long as it stored something.
+    let first = job::snapshot(job, 0, 3).capture.id;
+    let then = page.json(&format!("api/v1/why?at={first}"));
+    assert_eq!(then["silent"], json!([]), "{then}");
+    let matrix = page.whole("api/v1/ranks");
+    let [before, after] = [3, 7].map(|column| matrix["cells"][column].clone());
+    assert_eq!(before, json!([0, 6]), "{matrix}");
+    assert_eq!(after, json!([0, 2, -4, 2, 0, 2]), "{matrix}");
+}
+
+#[test]
+fn nodes_are_in_the_order_of_their_numbers_and_those_without_a_snapshot_are_named() {
+    let job = Job {
+        nodes: 12,
+        ranks: 1,
+        snapshots: 1,
+        stuck: None,
+    };
+    let root = tempfile::tempdir().unwrap();
+    for node in 0..job.nodes {
+        job::put(root.path(), &job::snapshot(job, node, 0));
+    }
+    let without = job::snapshot(job, 12, 0).task;
+    job::put_record(root.path(), &without, "report.json", &json!({}));
+    let page = Page::of(root.path());
+    let expected: Vec<String> = (0..13).map(|node| format!("node-{node}")).collect();
+    let run = page.json("api/v1/run");
+    let names = run["nodes"].as_array().unwrap().iter();
+    let names: Vec<&str> = names.map(|it| it["node"].as_str().unwrap()).collect();
+    assert_eq!(names, expected);
+    assert_eq!(page.whole("api/v1/timeline")["nodes"], json!(expected));
+    let processes = page.get("part/processes").text();
+    let places: Vec<Option<usize>> = (0..12)
+        .map(|node| processes.find(&format!(">node-{node}<")))
+        .collect();
+    assert!(places.is_sorted() && places[0].is_some(), "{processes}");
+    assert_eq!(
+        page.json("api/v1/why")["without_snapshot"],
+        json!(["node-12"])
+    );
+    let verdict = page.get("part/verdict").text();
+    assert!(
+        verdict.contains("node node-12 has stored no snapshot by this instant"),
+        "{verdict}"
+    );
+}
+
 /// What a node sees of its connection with the other one, on which the first sends 1 kB a second.
 fn connected(snapshot: &mut Snapshot, node: u64) {
     let address = |node: u64| format!("10.0.0.{}:29500", node + 1);
@@ -95,10 +187,7 @@ fn a_node_whose_clock_is_an_hour_ahead_is_shown_at_the_same_instants_as_the_othe
             let mut snapshot = job::snapshot(job, node, sequence);
             connected(&mut snapshot, node);
             if node == 1 {
-                let capture = &mut snapshot.capture;
-                capture.started_at = capture.started_at.after(HOUR);
-                capture.completed_at = capture.completed_at.after(HOUR);
-                capture.id.stamp = capture.id.stamp.after(HOUR);
+                later(&mut snapshot, HOUR);
             }
             job::put(root.path(), &snapshot);
         }
