@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use model::{Process, ProcessId, SharedFrame, Snapshot, Thread};
 
-use crate::case::{PATIENCE, main_thread, trace_of};
+use crate::case::{main_thread, trace_of};
 use crate::python::same_place;
-use calls::{had_lock, same_for};
+use calls::{same_for, work_for};
 use heard::{Heard, heard, hears};
 pub(crate) use track::Tracks;
 
@@ -48,8 +48,8 @@ pub(crate) struct Seen {
     pub(crate) stands: bool,
     /// How many intervals up to now the main thread was seen in the same call of the same functions.
     pub(crate) same_for: usize,
-    /// Whether it had the interpreter's lock at a look within the window; yes where that is not known.
-    pub(crate) had_lock: bool,
+    /// So many intervals in one call, using a processor, may be work.
+    work_for: usize,
     /// How many intervals it was seen for, over all snapshots.
     pub(crate) intervals: usize,
     /// How many intervals up to now no thread of it ran, over all snapshots.
@@ -66,19 +66,11 @@ pub(crate) struct Seen {
     pub(crate) step_since: Duration,
 }
 
-/// So many intervals in one call without the interpreter's lock are work of a library.
-const LONG_CALL: usize = 4 * PATIENCE;
-
 impl Seen {
     /// Whether its main thread turns in a loop as far as can be told: a loop over several lines may be at one of them a few times by
     /// chance; and one that runs without the interpreter's lock is in a call of a library, which is there to compute.
     pub(crate) fn turns(&self) -> bool {
-        let least = if self.had_lock {
-            PATIENCE + 1
-        } else {
-            LONG_CALL
-        };
-        self.motion == Motion::Spins && self.same_for > least
+        self.motion == Motion::Spins && self.same_for > self.work_for
     }
 }
 
@@ -144,7 +136,7 @@ pub(crate) fn of_all(
             lately: of(snapshots, &views[views.len().saturating_sub(2)..], &heard),
             stands,
             same_for: same_for(&all),
-            had_lock: had_lock(&views),
+            work_for: work_for(&views),
             intervals: track.intervals,
             still_for: still_for(&all),
             main_still_for: track.still_intervals,
