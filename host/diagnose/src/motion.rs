@@ -129,7 +129,7 @@ pub(crate) fn of_all(
             main_still_for: track.still_intervals,
             main_still: track.still,
             main_still_before: track.longest_still,
-            step_time: track.step_time,
+            step_time: track.step_time(),
             step_since: track.step_since(),
         };
         (identity, seen)

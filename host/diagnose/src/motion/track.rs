@@ -22,12 +22,17 @@ pub(crate) struct Track {
     pub(crate) still: Duration,
     /// The longest time before that in which it did not run between two views or more.
     pub(crate) longest_still: Duration,
-    /// The longest time that it took to count one further, as far as that was seen, from the first sight on, without the time in
-    /// which it waited for a processor.
-    pub(crate) step_time: Duration,
+    /// How long the first one further took that was seen, without the time in which it waited for a processor: what is done once,
+    /// such as loading and compiling, belongs to it.
+    first_step: Option<Duration>,
+    /// The longest time that later ones took, and how many were counted.
+    later_steps: (Duration, f64),
     /// Since when the outermost number that it counts is what it is, and for how long it had waited for a processor by then.
     step: Option<(Timestamp, Number, Duration)>,
 }
+
+/// So many steps show how long one takes without the first.
+const MANY: f64 = 3.0;
 
 /// The tracks of all processes of a node.
 #[derive(Clone, Debug, Default)]
@@ -71,6 +76,13 @@ impl Track {
             .map_or(Duration::ZERO, |(now, (from, _, _))| now.since(*from))
     }
 
+    /// The longest time that it took to count one further, as far as that was seen; the first only where few came after it.
+    pub(crate) fn step_time(&self) -> Duration {
+        let (later, counted) = self.later_steps;
+        let first = self.first_step.filter(|_| counted < MANY);
+        later.max(first.unwrap_or_default())
+    }
+
     fn count(&mut self, at: Timestamp, process: &Process) {
         // The outermost function's: the last.
         let Some(step) = process.steps.last() else {
@@ -87,7 +99,12 @@ impl Track {
                     .since(*from)
                     .saturating_sub(held_back.saturating_sub(*before));
                 let time = own.div_f64(counted.max(1.0));
-                self.step_time = self.step_time.max(time);
+                if self.first_step.is_none() {
+                    self.first_step = Some(time);
+                } else {
+                    let (longest, before) = self.later_steps;
+                    self.later_steps = (longest.max(time), before + counted.max(1.0));
+                }
             }
             None => {}
         }

@@ -557,3 +557,58 @@ fn one_alone_that_counted_and_works_by_turns() {
         assert_ne!(ask(&snapshots[..count]).verdict, State::Hung);
     }
 }
+
+/// On a busy machine the first step takes long because nobody is given a processor: that says nothing of how long one takes.
+#[test]
+fn a_step_that_was_long_for_want_of_a_processor_is_no_measure() {
+    let told = |waited_for_a_processor: bool| {
+        story(9, |instant, shot| {
+            launcher(shot, instant);
+            for rank in 0..3_i32 {
+                let step = ["step train.py 12", "main train.py 30"];
+                let doing = match (instant, rank) {
+                    (0..4, _) => polls(instant).at(&step),
+                    (_, 2) => polls(instant).at(&["wait_for shard.py 3", step[0], step[1]]),
+                    _ => meets().ran_until(40),
+                };
+                let process = shot.rank(u32::try_from(rank).unwrap(), 20 + rank, &doing);
+                counts(process, "main", if instant < 4 { 1 } else { 2 });
+                if waited_for_a_processor {
+                    let waited = u64::from(instant.min(4)) * 980_000_000;
+                    let ran = doing.ran;
+                    process.proc.threads[0].schedstat =
+                        Some(format!("{} {waited} {ran}", ran * 1000));
+                }
+            }
+        })
+    };
+    expect(&told(true), State::Hung, Cause::RankBehind, Some(22));
+    assert_ne!(ask(&told(false)).verdict, State::Hung);
+}
+
+/// What is done once belongs to the first step: where some more were quick, it is no measure.
+#[test]
+fn a_first_step_that_was_long_is_no_measure_of_later_ones() {
+    let told = |later: u32| {
+        story(10, |instant, shot| {
+            launcher(shot, instant);
+            for rank in 0..3_i32 {
+                let step = ["step train.py 12", "main train.py 30"];
+                let doing = match (instant, rank) {
+                    (0..=5, _) => polls(instant).at(&step),
+                    (_, 2) => polls(instant).at(&["wait_for shard.py 3", step[0], step[1]]),
+                    _ => meets().ran_until(50),
+                };
+                let process = shot.rank(u32::try_from(rank).unwrap(), 20 + rank, &doing);
+                let counted = match instant {
+                    0..4 => 0,
+                    4 => 1,
+                    _ => 1 + later,
+                };
+                counts(process, "main", counted);
+            }
+        })
+    };
+    expect(&told(4), State::Hung, Cause::RankBehind, Some(22));
+    assert_ne!(ask(&told(0)).verdict, State::Hung);
+}
