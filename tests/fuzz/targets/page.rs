@@ -3,7 +3,7 @@
 #![no_main]
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use flate2::{Compression, write::GzEncoder};
@@ -43,7 +43,11 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
 
 /// A store in a directory of this process, with the sample and what is fuzzed after it.
 static STORE: LazyLock<PathBuf> = LazyLock::new(|| {
-    let directory = std::env::temp_dir().join(format!("taskscope-fuzz-{}", std::process::id()));
+    let stores = Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../target/fuzz-stores"
+    ));
+    let directory = stores.join(std::process::id().to_string());
     let snapshots = directory.join(NODE).join("snapshots");
     std::fs::create_dir_all(&snapshots).expect("a directory can be made");
     std::fs::write(snapshots.join(FIRST), gzip(SAMPLE)).expect("a file can be written");
