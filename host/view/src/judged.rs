@@ -183,18 +183,21 @@ fn failed(words: &str) -> Answered {
     }
 }
 
-/// Since when the thread that is to blame, else the main thread of its process, has not run: as of when it was last seen.
+/// Since when the thread that is to blame, else the main thread of its process, has not run, as the newest snapshot says that tells.
+/// Who is told to end runs once more.
 fn since(culprit: &Culprit, histories: &[History<'_>]) -> Option<Timestamp> {
     let snapshots = histories
         .iter()
         .flat_map(|history| history.snapshots.iter().rev());
     let mut processes = snapshots
         .filter(|snapshot| snapshot.task.node == culprit.node)
-        .flat_map(|snapshot| &snapshot.processes);
-    let process = processes.find(|process| process.identity.to_string() == culprit.process)?;
-    let tid = culprit.thread.unwrap_or(process.pid);
-    let mut threads = process.proc.threads.iter();
-    threads.find(|thread| thread.tid == tid)?.unchanged_since
+        .flat_map(|snapshot| &snapshot.processes)
+        .filter(|process| process.identity.to_string() == culprit.process);
+    processes.find_map(|process| {
+        let tid = culprit.thread.unwrap_or(process.pid);
+        let mut threads = process.proc.threads.iter();
+        threads.find(|thread| thread.tid == tid)?.unchanged_since
+    })
 }
 
 /// Reads those of a node that are worth it.

@@ -102,6 +102,13 @@ fn name(waiting: &Waiting) -> String {
     }
 }
 
+fn others(count: usize) -> String {
+    match count {
+        1 => "one more process".to_owned(),
+        _ => format!("{count} more processes"),
+    }
+}
+
 /// Those that wait for nobody who is known, counted by what they do.
 fn alone(waiting: &[&Waiting]) -> Markup {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -116,7 +123,7 @@ fn alone(waiting: &[&Waiting]) -> Markup {
     html! {
         @if !counts.is_empty() {
             details {
-                summary { "the other " (waiting.len()) " processes" }
+                summary { (others(waiting.len())) }
                 ul { @for (words, count) in counts.iter().take(ARROWS) { li { (count) ": " (short(words)) } } }
             }
         }

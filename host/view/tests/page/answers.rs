@@ -52,6 +52,22 @@ fn the_page_begins_with_what_is_wrong() {
 }
 
 #[test]
+fn since_when_it_stands_is_said_where_it_has_run_once_more_at_its_end_too() {
+    let root = tempfile::tempdir().unwrap();
+    job::write(root.path(), STUCK);
+    let mut last = job::snapshot(STUCK, 1, STUCK.snapshots - 1);
+    let of_the_stuck = &mut last.processes[1].proc.threads[0];
+    let since = of_the_stuck.unchanged_since.take().unwrap();
+    job::put(root.path(), &last);
+    let page = Page::of(root.path());
+    page.json("api/v1/why");
+    let reply = page.get("");
+    let text = reply.text();
+    let said = format!("<dt>since</dt><dd><time datetime=\"{since}\"");
+    assert!(text.contains(&said), "{said} is not in {text}");
+}
+
+#[test]
 fn a_stuck_rank_stands_out_in_the_matrix() {
     let (_root, page) = page(STUCK);
     let matrix = page.whole("api/v1/ranks");

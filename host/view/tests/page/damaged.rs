@@ -62,7 +62,7 @@ fn a_torn_snapshot_is_a_marked_cell_and_the_others_are_shown() {
         trouble.contains("torn") && trouble.contains("000003"),
         "{trouble}"
     );
-    assert!(page.get("").text().contains("not read: "));
+    assert!(page.get("part/verdict").text().contains("not read: "));
     ask_for_all(&page);
 }
 
