@@ -110,7 +110,7 @@ impl Codes {
         let length = usize::from(fields.end) - 8;
         let heads: Vec<Span> = new
             .iter()
-            .filter_map(|&at| span(at + 8, length).ok())
+            .filter_map(|&at| span(at.wrapping_add(8), length).ok())
             .collect();
         view.load(&heads)?;
         let mark = view.mark();
@@ -177,7 +177,7 @@ fn decode(objects: &mut Objects, view: &mut View, at: u64) -> Result<Code, Troub
     let (start, body) = match fields.body {
         Body::Bytes(offset) => (None, code.word(offset)),
         Body::Inside(offset) => (
-            Some(at + u64::from(offset)),
+            Some(at.wrapping_add(u64::from(offset))),
             2 * (code.word(16) & 0x0fff_ffff),
         ),
     };

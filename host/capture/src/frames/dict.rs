@@ -210,7 +210,11 @@ impl Objects {
                 let sizes = view.part(keys, 8, 16)?;
                 let (indices, kind) = (sizes.byte(9), sizes.byte(10));
                 let count = view.part(keys, 24, 32)?.word(24);
-                (keys + 32 + (1 << (indices & 31)), count, kind == 0)
+                (
+                    keys.wrapping_add(32 + (1 << (indices & 31))),
+                    count,
+                    kind == 0,
+                )
             }
         };
         if count > MOST_ENTRIES {

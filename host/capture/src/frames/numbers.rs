@@ -94,7 +94,9 @@ impl WantedNumbers {
                 slots.extend(slot.map(|slot| (slot, index)));
             }
         } else {
-            let first = frame.at + u64::from(objects.layout.frame.locals);
+            let first = frame
+                .at
+                .wrapping_add(u64::from(objects.layout.frame.locals));
             let known = variables
                 .remove(&frame.code)
                 .filter(|known| known.holds(view));
@@ -128,7 +130,7 @@ impl WantedNumbers {
         code: u64,
     ) -> Result<Vec<(u16, usize)>, Trouble> {
         let fields = objects.layout.code.clone();
-        let names = view.word(code + u64::from(fields.variables))?;
+        let names = view.word(code.wrapping_add(u64::from(fields.variables)))?;
         let (items, count) = objects.items(view, names)?;
         let mut places = Vec::new();
         for place in 0..count {
@@ -141,7 +143,7 @@ impl WantedNumbers {
         if let Some(kinds) = fields.kinds
             && !places.is_empty()
         {
-            let kinds = view.word(code + u64::from(kinds))?;
+            let kinds = view.word(code.wrapping_add(u64::from(kinds)))?;
             let (kinds, count) = objects.content(view, kinds)?;
             let kinds = view.bytes(kinds, count)?;
             places.retain(|&(place, _)| {

@@ -161,9 +161,9 @@ impl Objects {
             return Ok(String::new());
         }
         let body = match (is_compact, is_ascii) {
-            (true, true) => at + u64::from(self.layout.ascii),
-            (true, false) => at + u64::from(self.layout.compact),
-            (false, _) => view.word(at + u64::from(self.layout.compact))?,
+            (true, true) => at.wrapping_add(u64::from(self.layout.ascii)),
+            (true, false) => at.wrapping_add(u64::from(self.layout.compact)),
+            (false, _) => view.word(at.wrapping_add(u64::from(self.layout.compact)))?,
         };
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let letters = length.min(LONGEST_TEXT);
@@ -198,7 +198,7 @@ impl Objects {
             .ok()
             .filter(|&length| length <= LONGEST_BYTES);
         let length = length.ok_or(Trouble::Torn("a bytes object is too long"))?;
-        Ok((at + 32, length))
+        Ok((at.wrapping_add(32), length))
     }
 
     /// Returns the address and length of the items of a tuple.
@@ -206,7 +206,7 @@ impl Objects {
         self.expect(view, at, Kind::Tuple)?;
         let length = view.part(at, 16, 24)?.word(16);
         let length = u16::try_from(length).map_err(|_| Trouble::Torn("a tuple is too long"))?;
-        Ok((at + 24, length))
+        Ok((at.wrapping_add(24), length))
     }
 
     /// Reads an `int` of at most 64 bits or a finite `float`, and nothing else: not a `bool`, not what derives of either.

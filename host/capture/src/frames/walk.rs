@@ -70,7 +70,8 @@ impl Walk<'_> {
         let mut frames = 0;
         let mut interpreters = 0;
         let mut modules = 0;
-        let mut interpreter = self.checked(self.runtime + u64::from(layout.interpreters))?;
+        let mut interpreter =
+            self.checked(self.runtime.wrapping_add(u64::from(layout.interpreters)))?;
         if interpreter == 0 {
             return Err(Trouble::Torn("its interpreter has not started yet"));
         }
@@ -80,8 +81,9 @@ impl Walk<'_> {
                 return Err(Trouble::Torn("there are too many interpreters"));
             }
             let holder = self.gil_holder(interpreter)?;
-            modules = interpreter + u64::from(layout.interpreter.modules);
-            let mut at = self.checked(interpreter + u64::from(layout.interpreter.threads))?;
+            modules = interpreter.wrapping_add(u64::from(layout.interpreter.modules));
+            let mut at =
+                self.checked(interpreter.wrapping_add(u64::from(layout.interpreter.threads)))?;
             while at != 0 {
                 let (thread, next) = self.thread(interpreter, at, holder)?;
                 frames += thread.frames.len();
@@ -91,7 +93,8 @@ impl Walk<'_> {
                 }
                 at = next;
             }
-            interpreter = self.checked(interpreter + u64::from(layout.interpreter.next))?;
+            interpreter =
+                self.checked(interpreter.wrapping_add(u64::from(layout.interpreter.next)))?;
         }
         Ok((threads, modules))
     }
@@ -105,13 +108,13 @@ impl Walk<'_> {
     /// Returns the address of the thread state that holds the lock, or 0.
     fn gil_holder(&mut self, interpreter: u64) -> Result<u64, Trouble> {
         match self.objects.layout.gil {
-            Gil::Current(offset) => self.view.word(self.runtime + u64::from(offset)),
+            Gil::Current(offset) => self.view.word(self.runtime.wrapping_add(u64::from(offset))),
             Gil::Lock {
                 lock,
                 holder,
                 locked,
             } => {
-                let lock = self.view.word(interpreter + u64::from(lock))?;
+                let lock = self.view.word(interpreter.wrapping_add(u64::from(lock)))?;
                 let (from, to) = (holder.min(locked), holder.max(locked) + 8);
                 let lock = self.view.part(lock, from, to)?;
                 // -1 before it is made.
@@ -157,17 +160,21 @@ impl Walk<'_> {
             owns_gil: at == holder,
             frames: Vec::new(),
         };
-        self.checks.0.push((at + u64::from(fields.next), next));
-        self.checks.0.push((at + u64::from(top), top_word));
+        self.checks
+            .0
+            .push((at.wrapping_add(u64::from(fields.next)), next));
+        self.checks
+            .0
+            .push((at.wrapping_add(u64::from(top)), top_word));
         let innermost = match fields.top {
             Top::CFrame { current, .. } if top_word != 0 => {
-                self.checked(top_word + u64::from(current))?
+                self.checked(top_word.wrapping_add(u64::from(current)))?
             }
             _ => top_word,
         };
         let chunks = fields
             .chunk
-            .map(|offset| Chunks::of(at + u64::from(offset)));
+            .map(|offset| Chunks::of(at.wrapping_add(u64::from(offset))));
         thread.frames = self.chain(innermost, chunks)?;
         Ok((thread, next))
     }
@@ -225,8 +232,12 @@ impl Walk<'_> {
         if matches!(fields.kind, FrameKind::Object { .. }) {
             self.objects.expect(self.view, at, Kind::Frame)?;
         }
-        self.checks.0.push((at + u64::from(fields.code), code));
-        self.checks.0.push((at + u64::from(fields.back), back));
+        self.checks
+            .0
+            .push((at.wrapping_add(u64::from(fields.code)), code));
+        self.checks
+            .0
+            .push((at.wrapping_add(u64::from(fields.back)), back));
         let frame = RawFrame {
             at,
             code,
@@ -272,13 +283,16 @@ impl Chunks {
             let (size, used) = (head.word(8), head.word(16));
             let end = if self.is_newest {
                 // What is used of the newest is in the thread state.
-                view.word(pointer + 8)?.wrapping_sub(chunk)
+                view.word(pointer.wrapping_add(8))?.wrapping_sub(chunk)
             } else {
                 used.saturating_mul(8).saturating_add(24)
             };
             let end = if end > 24 && end <= size { end } else { size };
             // The innermost frame may be half made behind the end.
-            let end = (end + length as u64).min(size.max(24)).min(LONGEST_CHUNK);
+            let end = end
+                .saturating_add(length as u64)
+                .min(size.max(24))
+                .min(LONGEST_CHUNK);
             view.forget(mark);
             view.load(&[span(chunk, usize::try_from(end).unwrap_or(0))?])?;
             self.next = Some(chunk);
