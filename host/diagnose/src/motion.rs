@@ -280,19 +280,22 @@ fn counted_more(views: &[(usize, &Process)], key: &str) -> u64 {
 
 /// Whether any thread ran in between, as far as the kernel counts it; yes where that is not known.
 fn ran(first: &Process, last: &Process) -> bool {
-    let ran = |thread: &Thread| {
-        let earlier = first
-            .proc
-            .threads
-            .iter()
-            .find(|other| other.tid == thread.tid);
+    let threads = &first.proc.threads;
+    let ran = |(index, thread): (usize, &Thread)| {
+        let is_it = |other: &&Thread| other.tid == thread.tid;
+        // Where none has come or gone it is at the same place.
+        let earlier = threads.get(index).filter(is_it);
+        let earlier = earlier.or_else(|| threads.iter().find(is_it));
         earlier.is_none_or(|earlier| thread_ran(earlier, thread))
     };
-    last.proc.threads.iter().any(ran)
+    last.proc.threads.iter().enumerate().any(ran)
 }
 
 /// Whether a thread was given a processor between two views.
 pub(crate) fn thread_ran(earlier: &Thread, later: &Thread) -> bool {
+    if earlier.schedstat.is_some() && earlier.schedstat == later.schedstat {
+        return false;
+    }
     match (runs(earlier), runs(later)) {
         (Some(one), Some(other)) => one != other,
         _ => true,

@@ -1,6 +1,6 @@
 //! A value of a snapshot document by its RFC 6901 pointer, without writing out the whole document.
 
-use model::{Process, Snapshot};
+use model::{Process, Snapshot, Thread};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -40,12 +40,27 @@ fn of_process(process: &Process, rest: &str) -> Option<Value> {
         return serde_json::to_value(process).ok();
     }
     if let Some(rest) = rest.strip_prefix("proc/threads/") {
-        return item(&process.proc.threads, rest);
+        let Some((index, rest)) = rest.split_once('/') else {
+            return item(&process.proc.threads, rest);
+        };
+        let threads = &process.proc.threads;
+        return of_thread(threads.get(index.parse::<usize>().ok()?)?, rest);
     }
     if let Some(rest) = rest.strip_prefix("pyspy/traces/") {
         return item(&process.pyspy.as_ref()?.traces, rest);
     }
     below(process, rest)
+}
+
+/// One value of a thread. Those that are cited of every thread of a deadlock are taken without writing out the others.
+fn of_thread(thread: &Thread, rest: &str) -> Option<Value> {
+    let (key, inner) = rest.split_once('/').unwrap_or((rest, ""));
+    match key {
+        "call" if !inner.is_empty() => below(thread.call.as_ref()?, inner),
+        "schedstat" if inner.is_empty() => serde_json::to_value(thread.schedstat.as_ref()?).ok(),
+        "unchanged_since" if inner.is_empty() => serde_json::to_value(thread.unchanged_since?).ok(),
+        _ => below(thread, rest),
+    }
 }
 
 fn item<T: Serialize>(list: &[T], rest: &str) -> Option<Value> {
@@ -91,7 +106,15 @@ mod tests {
     #[test]
     fn each_value_of_a_process_is_what_the_whole_document_has() {
         let text = include_str!("../../store/tests/fixtures/schema-1.0.json");
-        let snapshot: Snapshot = serde_json::from_str(text).unwrap();
+        let mut snapshot: Snapshot = serde_json::from_str(text).unwrap();
+        let thread = &mut snapshot.processes[0].proc.threads[0];
+        thread.call = Some(model::SystemCall {
+            address: Some("0x1".to_owned()),
+            name: "futex".to_owned(),
+            ..model::SystemCall::default()
+        });
+        thread.schedstat = Some("1 2 3".to_owned());
+        thread.unchanged_since = model::Timestamp::parse("2026-11-30T00:00:00Z");
         let whole = serde_json::to_value(&snapshot).unwrap();
         let mut all = Vec::new();
         for index in 0..snapshot.processes.len() {
@@ -100,6 +123,10 @@ mod tests {
         }
         assert!(all.iter().any(|it| it.contains("/proc/threads/0/")));
         assert!(all.iter().any(|it| it.contains("/pyspy/traces/0/")));
+        for key in ["call", "call/address", "schedstat", "unchanged_since"] {
+            let pointer = format!("/processes/0/proc/threads/0/{key}");
+            assert!(all.contains(&pointer), "{pointer}");
+        }
         for pointer in &all {
             let expected = whole.pointer(pointer);
             assert_eq!(resolve(&snapshot, pointer).as_ref(), expected, "{pointer}");

@@ -67,12 +67,14 @@ pub(crate) fn same_frame(one: &SharedFrame, other: &SharedFrame) -> bool {
 
 /// Whether two stacks are in the same innermost function, called from the same lines.
 pub(crate) fn same_call(one: &[SharedFrame], other: &[SharedFrame]) -> bool {
-    let function = |frames: &[SharedFrame]| {
-        let innermost = frames.first()?;
-        Some((innermost.name.clone(), innermost.filename.clone()))
-    };
-    let callers = |frames: &[SharedFrame]| frames.get(1..).unwrap_or_default().to_vec();
-    function(one) == function(other) && same_place(&callers(one), &callers(other))
+    match (one.split_first(), other.split_first()) {
+        (Some((a, callers)), Some((b, others))) => {
+            let is_same = a.name == b.name && a.filename == b.filename;
+            is_same && same_place(callers, others)
+        }
+        (None, None) => true,
+        _ => false,
+    }
 }
 
 /// What a thread that sleeps in a futex wants, as its innermost frames tell.
