@@ -159,7 +159,9 @@ impl Account {
         let new = self.found(found.collect(), sample.at, taken);
         for process in &sample.processes {
             let living = self.living.get_mut(&process.identity);
-            if let Some((living, rss_bytes)) = living.zip(process.rss_bytes) {
+            // Who is about to end has given its memory back already.
+            let rss_bytes = process.rss_bytes.filter(|it| *it > 0);
+            if let Some((living, rss_bytes)) = living.zip(rss_bytes) {
                 let known = living.last.memory.and_then(|it| it.peak_rss_bytes);
                 // Not every sample reads the peak, and it never falls.
                 let peak = process

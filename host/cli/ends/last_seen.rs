@@ -123,11 +123,16 @@ fn last_seen(snapshot: &Snapshot, process: &Process) -> LastSeen {
             .filter(|_| !is_zombie)
             .map(|limit| (proc.file_descriptors.len() as u64, limit)),
         is_looked_at: !lacks_stack,
-        memory: process.memory.as_ref().map(|memory| LastMemory {
-            at,
-            peak_rss_bytes: memory.peak_rss_bytes,
-            rss_bytes: memory.rss_bytes,
-        }),
+        // Nor has one that is about to be one.
+        memory: process
+            .memory
+            .as_ref()
+            .filter(|memory| memory.rss_bytes > 0)
+            .map(|memory| LastMemory {
+                at,
+                peak_rss_bytes: memory.peak_rss_bytes,
+                rss_bytes: memory.rss_bytes,
+            }),
         name: name(process),
         ppid: process.ppid,
         rank: None,

@@ -9,9 +9,12 @@ const MOST_FRAMES: usize = 500_000;
 /// Reads `bytes` as the memory of a process: one byte of the minor version, eight of the address of `_PyRuntime`, then
 /// pieces, each with eight bytes of address and two of length (little endian) before it.
 pub(crate) fn memory(bytes: &[u8]) {
-    let Some((minor, runtime, pieces)) = process(bytes) else {
-        return;
-    };
+    if let Some((minor, runtime, pieces)) = process(bytes) {
+        read(minor, runtime, pieces);
+    }
+}
+
+fn read(minor: u64, runtime: u64, pieces: Pieces) {
     let wanted = WantedNumbers::new(&["step".to_owned()], &["train.py".to_owned()]);
     // No process has this id: threads have no state.
     let Ok(Some(mut frames)) = Frames::of(Memory::Pieces(pieces), -1, minor, runtime) else {
@@ -82,6 +85,39 @@ mod tests {
             assert_eq!(values, ["1099511627776", "1.5"], "{}", path.display());
             for end in (0..bytes.len()).step_by(997) {
                 memory(&bytes[..end]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_pointer_to_the_end_of_all_addresses_leads_nowhere() {
+        let seed = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/fuzz/seeds/frames/3.13"
+        );
+        let bytes = std::fs::read(seed).unwrap();
+        let (minor, runtime, pieces) = process(&bytes).unwrap();
+        // Of what a pointer leads to only parts are there, the first of them perhaps far behind its beginning.
+        let is_near = |word: u64| {
+            let mut all = pieces.iter();
+            all.any(|(at, _)| (at.saturating_sub(1 << 20)..*at + 4096).contains(&word))
+        };
+        let words = pieces.iter().flat_map(|(_, piece)| piece.chunks_exact(8));
+        let words = words.map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+        let pointers: std::collections::BTreeSet<u64> = words.filter(|it| is_near(*it)).collect();
+        assert!(pointers.len() > 20, "{}", pointers.len());
+        for pointer in pointers {
+            let mut pieces = pieces.clone();
+            let words = pieces
+                .iter_mut()
+                .flat_map(|(_, piece)| piece.chunks_exact_mut(8));
+            for word in words.filter(|word| **word == pointer.to_le_bytes()) {
+                word.copy_from_slice(&(u64::MAX - 8).to_le_bytes());
+            }
+            let frames = Frames::of(Memory::Pieces(pieces), -1, minor, runtime);
+            let wanted = WantedNumbers::new(&["step".to_owned()], &[]);
+            if let Ok(Some(mut frames)) = frames {
+                _ = frames.read(&wanted, &mut Vec::new());
             }
         }
     }
