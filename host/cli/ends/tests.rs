@@ -287,3 +287,25 @@ fn how_one_ended_that_was_gone_before_it_could_be_held_is_told_by_the_kernel() {
     let dead = all.iter().find(|one| one.process == process).unwrap();
     assert_eq!((dead.ending, dead.ended_after), (Ending::Exited(7), None));
 }
+
+#[test]
+fn who_has_given_its_memory_back_is_remembered_with_what_it_had() {
+    let mut sample = crate::sampling::tests::sample(0.0);
+    let mut account = Account::new(sample.root, Instant::now(), sample.at);
+    account.sampled(&sample, Instant::now());
+    sample.processes[0].rss_bytes = Some(0);
+    account.sampled(&sample, Instant::now());
+    account.died(Told {
+        at: Instant::now(),
+        circumstance: None,
+        cpu: None,
+        ended_at: sample.at,
+        ending: killed(),
+        is_final: true,
+        is_late: false,
+        name: None,
+        process: sample.root,
+    });
+    let dead = &account.written.notable()[0];
+    assert_eq!(dead.memory.unwrap().rss_bytes, 3 << 20);
+}
