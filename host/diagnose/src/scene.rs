@@ -138,7 +138,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Whether a process is at work, looks again now and then, or sleeps for a time.
-    fn may_act(&self, actor: usize) -> bool {
+    pub(crate) fn may_act(&self, actor: usize) -> bool {
         let it = &self.case.actors[actor];
         it.motion() != Motion::Still || waits_for_a_time(&it.wait)
     }

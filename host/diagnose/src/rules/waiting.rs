@@ -85,11 +85,14 @@ fn file_lock(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     }
     let culprit = holder.unwrap_or(first);
     must_be_hopeless(scene, first)?;
+    let is_known = edge.is_some();
+    if !is_known {
+        must_be_nobodys(scene, &waiting)?;
+    }
     let evidence: Vec<Evidence> = edge
         .into_iter()
         .flat_map(|edge| edge.evidence.clone())
         .collect();
-    let is_known = edge.is_some();
     let mut victims = waiting.clone();
     victims.retain(|it| !is_known || *it != culprit);
     let claim = scene.claim(State::Hung, Cause::FileLock);
@@ -98,6 +101,18 @@ fn file_lock(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let claim = claim.shown_by(scene.standing(first));
     let summary = of_file_lock(scene, &waiting, holder, is_known);
     Ok(vec![claim.shown_by(scene.standing(culprit)).say(summary)])
+}
+
+/// Says who may have a lock that was not seen: anybody who is at work or asleep.
+fn must_be_nobodys(scene: &Scene<'_>, waiting: &[usize]) -> Result<(), String> {
+    let mut others = scene.case.alive().map(|(index, _)| index);
+    let other = others.find(|it| !waiting.contains(it) && scene.may_act(*it));
+    other.map_or(Ok(()), |other| {
+        let pid = scene.case.actors[other].process.pid;
+        Err(format!(
+            "who holds the lock was not seen, and process {pid} is at work or asleep"
+        ))
+    })
 }
 
 /// Who waits for a file lock of whom. Where the lock itself was not seen, who holds it is not known.

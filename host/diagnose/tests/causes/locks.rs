@@ -566,12 +566,13 @@ fn a_file_lock_that_goes_from_one_to_another() {
         shot.lock("/data/lock", holder, &waiters);
     });
     for count in 1..=snapshots.len() {
-        let verdict = ask(&snapshots[..count]);
-        assert_ne!(
-            verdict.verdict,
-            State::Hung,
-            "after {count}: {}",
-            verdict.summary
-        );
+        let seen = &snapshots[..count];
+        // The list of locks may miss one that changes hands while it is read.
+        let mut missed = seen.to_vec();
+        missed[count - 1].ipc.locks.clear();
+        for verdict in [ask(seen), ask(&missed)] {
+            let (state, words) = (verdict.verdict, verdict.summary);
+            assert_ne!(state, State::Hung, "after {count}: {words}");
+        }
     }
 }
