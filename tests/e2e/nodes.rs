@@ -3,7 +3,7 @@
 use serde_json::Value;
 use testkit::{DEADLINE, PythonJob, Sandbox, newest_python, wait_until};
 
-use crate::read::{TALKERS, own_address};
+use crate::read::{TALKERS, own_address, snapshot_of_node};
 use crate::support::{files, sandbox};
 use crate::why::{PRELUDE, why};
 
@@ -183,15 +183,7 @@ fn stored_by_four_nodes(sandbox: &Sandbox, address: &str) {
     let alone = PythonJob::new(python, alone).environment("RANK", "5");
     let alone = alone.start();
     let take = |node: &str, pid: i32, now: &str| {
-        let pid = pid.to_string();
-        let mut command = sandbox.command(["--now", now, "snapshot", "--pid", &pid]);
-        command
-            .args(["--store", ".taskscope"])
-            .env("TORCHELASTIC_RUN_ID", "job")
-            .env("TORCHELASTIC_RESTART_COUNT", "0")
-            .env("HOSTNAME", node);
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{output:?}");
+        snapshot_of_node(sandbox, node, &pid.to_string(), now);
     };
     let (sender, receiver) = (talkers.printed("sender"), talkers.printed("receiver"));
     take("quiet", alone.pid(), "2026-11-30T14:02:00Z");

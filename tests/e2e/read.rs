@@ -240,6 +240,18 @@ pub(crate) fn own_address() -> Option<String> {
     is_ours.then(|| address.to_string())
 }
 
+/// Takes a snapshot of a process as the collector of `node` would at `now`.
+pub(crate) fn snapshot_of_node(sandbox: &Sandbox, node: &str, pid: &str, now: &str) {
+    let mut command = sandbox.command(["--now", now, "snapshot", "--pid", pid]);
+    command
+        .args(["--store", ".taskscope"])
+        .env("TORCHELASTIC_RUN_ID", "job")
+        .env("TORCHELASTIC_RESTART_COUNT", "0")
+        .env("HOSTNAME", node);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
 /// Two processes with a connection on which the one sends all the time.
 pub(crate) const TALKERS: &str = "
 import os, socket, sys, time
@@ -277,16 +289,7 @@ fn clocks_of_two_nodes_an_hour_apart_are_told_by_a_connection_of_both() {
     let job = PythonJob::new(newest_python(), TALKERS)
         .argument(&address)
         .start();
-    let take = |sandbox: &Sandbox, node: &str, pid: &str, now: &str| {
-        let mut command = sandbox.command(["--now", now, "snapshot", "--pid", pid]);
-        command
-            .args(["--store", ".taskscope"])
-            .env("TORCHELASTIC_RUN_ID", "job")
-            .env("TORCHELASTIC_RESTART_COUNT", "0")
-            .env("HOSTNAME", node);
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-    };
+    let take = snapshot_of_node;
     let sandbox = sandbox();
     let (sender, receiver) = (
         job.printed("sender").to_string(),
