@@ -50,6 +50,12 @@ pub enum StoreError {
         /// How long it was waited for.
         patience: Duration,
     },
+    /// The runtime that would have gone on asking is being closed.
+    #[error("{location} is not asked any more: this process is about to end")]
+    Closed {
+        /// The directory or URL.
+        location: String,
+    },
     /// The store has no such object.
     #[error("{location} has no `{key}`")]
     NotFound {

@@ -153,7 +153,7 @@ impl Store {
             Err(StoreError::NotFound { .. } | StoreError::NoStore { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
-        match format::from_json(&text) {
+        match self.aside(move || format::from_json(&text)).await? {
             Ok(index) => Ok(Some(index)),
             Err(source @ FormatError::Version { .. }) => Err(StoreError::Format { key, source }),
             Err(error) => {
@@ -202,7 +202,7 @@ impl Store {
             Err(StoreError::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
-        match format::decompress(&bytes) {
+        match self.aside(move || format::decompress(&bytes)).await? {
             Ok(index) => Ok(Some(index)),
             Err(source @ FormatError::Version { .. }) => Err(StoreError::Format { key, source }),
             Err(error) => {

@@ -13,6 +13,7 @@ use opendal::{EntryMode, ErrorKind};
 
 use crate::layers::ATTEMPT_TIMEOUT;
 use crate::open::is_missing;
+use crate::together::{Closed, finished};
 use crate::{Store, StoreError};
 
 /// An object of a folder.
@@ -71,7 +72,7 @@ impl Store {
     }
 
     /// The same of a store that is a directory.
-    async fn files_after(
+    pub(crate) async fn files_after(
         &self,
         directory: &Path,
         folder: &str,
@@ -81,7 +82,7 @@ impl Store {
         tracing::trace!(operation = ?opendal::raw::Operation::List, path = folder, "A store operation.");
         let listing = tokio::task::spawn_blocking(move || files(&path, after.as_deref()));
         let listed = match tokio::time::timeout(ATTEMPT_TIMEOUT, listing).await {
-            Ok(listed) => listed.expect("listing does not panic"),
+            Ok(listed) => finished(listed).map_err(|Closed| self.closed())?,
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         };
         listed.map_err(|error| {

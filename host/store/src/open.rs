@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use opendal::{ErrorKind, Operator, services};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::layers::{ATTEMPT_TIMEOUT, layered};
+use crate::together::{Closed, finished};
 use crate::{Fault, Location, StoreError, service};
 
 /// The folder in a directory store where objects grow before they are renamed to their place: below the store
@@ -15,6 +17,8 @@ use crate::{Fault, Location, StoreError, service};
 const INCOMING: &str = ".incoming";
 /// Objects take seconds to write; whatever is older was left by a writer that died.
 const INCOMING_LIFETIME: Duration = Duration::from_hours(1);
+/// Documents of one store that are decoded at a time: they share the machine with a task.
+pub(crate) const ASIDE_AT_A_TIME: usize = 2;
 
 /// A store that can be read and written. Cheap to clone; clones share connections and the limit on operations.
 #[derive(Clone, Debug)]
@@ -27,6 +31,8 @@ struct Backing {
     location: String,
     /// The same with the options that are no secrets, so that it can be found again.
     address: String,
+    /// For what keeps a processor busy.
+    aside: Arc<Semaphore>,
     directory: Option<PathBuf>,
     /// The folder whose entry in its parents is known to be on disk.
     settled: Mutex<PathBuf>,
@@ -43,6 +49,7 @@ impl Store {
                 place: Arc::new(Backing {
                     location: location.to_string(),
                     address: location.to_string(),
+                    aside: Arc::new(Semaphore::new(ASIDE_AT_A_TIME)),
                     directory: Some(directory.to_owned()),
                     settled: Mutex::default(),
                     reading: OnceLock::new(),
@@ -84,6 +91,7 @@ impl Store {
             place: Arc::new(Backing {
                 location: location.to_string(),
                 address: location.without_secrets(),
+                aside: Arc::new(Semaphore::new(ASIDE_AT_A_TIME)),
                 directory: None,
                 settled: Mutex::default(),
                 reading: OnceLock::from(reading),
@@ -130,6 +138,24 @@ impl Store {
         }
     }
 
+    /// Returns a turn at what keeps a processor busy, once there is one.
+    pub(crate) async fn turn(&self) -> Result<OwnedSemaphorePermit, StoreError> {
+        let turn = Arc::clone(&self.place.aside).acquire_owned().await;
+        turn.map_err(|_| self.closed())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn free_turns(&self) -> usize {
+        self.place.aside.available_permits()
+    }
+
+    /// Returns that nobody is asked any more.
+    pub(crate) fn closed(&self) -> StoreError {
+        StoreError::Closed {
+            location: self.place.location.clone(),
+        }
+    }
+
     /// Returns the operator for reading; a directory that does not exist is no store.
     pub(crate) async fn reading(&self) -> Result<Operator, StoreError> {
         self.operator(Purpose::Read).await
@@ -145,7 +171,7 @@ impl Store {
         // A directory on a dead network mount answers never; on a blocking thread it holds up nobody else.
         let opening = tokio::task::spawn_blocking(move || place.operator(purpose));
         match tokio::time::timeout(ATTEMPT_TIMEOUT, opening).await {
-            Ok(joined) => joined.expect("opening does not panic"),
+            Ok(joined) => finished(joined).map_err(|Closed| self.closed())?,
             Err(_) => Err(StoreError::OutOfTime {
                 location: self.place.location.clone(),
                 patience: ATTEMPT_TIMEOUT,

@@ -152,7 +152,9 @@ impl Store {
 
     /// Returns the snapshot at `key`.
     pub async fn load(&self, key: &Key) -> Result<Snapshot, StoreError> {
-        format::decode(&self.fetch(&key.to_string()).await?, key)
+        let bytes = self.fetch(&key.to_string()).await?;
+        let key = key.clone();
+        self.aside(move || format::decode(&bytes, &key)).await?
     }
 
     /// Returns the object of the snapshot at `key` as it is stored, for who decodes it elsewhere ([`crate::decode_within`]).
@@ -204,16 +206,21 @@ impl Store {
 }
 
 async fn open(store: Store, key: Key) -> Result<Option<Listed>, StoreError> {
-    let opened = match store.fetch(&key.to_string()).await {
+    let name = key.to_string();
+    let opened = match store.fetch(&name).await {
         Ok(bytes) => {
-            format::decode(&bytes, &key).map(|snapshot| Listed::of(&snapshot, &key, bytes.len()))
+            let list = move || {
+                let snapshot = format::decode(&bytes, &key)?;
+                Ok(Listed::of(&snapshot, &key, bytes.len()))
+            };
+            store.aside(list).await.flatten()
         }
         Err(error) => Err(error),
     };
     match opened {
         Ok(listed) => Ok(Some(listed)),
         Err(error @ (StoreError::Format { .. } | StoreError::NotFound { .. })) => {
-            tracing::debug!(%key, %error, "A snapshot cannot be read; leaving it out of the index.");
+            tracing::debug!(key = %name, %error, "A snapshot cannot be read; leaving it out of the index.");
             Ok(None)
         }
         Err(error) => Err(error),

@@ -190,9 +190,15 @@ impl Store {
     }
 
     /// Returns the document at `key`. [`StoreError::NotFound`] where there is none; one of a later major version is an
-    /// error by name.
-    pub async fn record<T: DeserializeOwned>(&self, key: &RecordKey) -> Result<T, StoreError> {
-        format::decode_record(&self.fetch(&key.to_string()).await?, key)
+    /// error by name. It is decoded beside the threads that wait for requests.
+    pub async fn record<T: DeserializeOwned + Send + 'static>(
+        &self,
+        key: &RecordKey,
+    ) -> Result<T, StoreError> {
+        let bytes = self.fetch(&key.to_string()).await?;
+        let key = key.clone();
+        self.aside(move || format::decode_record(&bytes, &key))
+            .await?
     }
 
     /// Writes an object of a node: a report whatever was there, all others only where there is none.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::alignment::Sightings;
 use crate::clocks::{Clock, clocks};
 use crate::history::key;
-use crate::together::{Together, aside};
+use crate::together::Together;
 use crate::{Entry, History, Key, Place, Since, Store, StoreError, format};
 
 /// How many snapshots of a node are asked for what they say of connections; of many nodes, fewer.
@@ -256,11 +256,12 @@ impl Looked {
                 Err(StoreError::NotFound { .. }) => continue,
                 bytes => bytes?,
             };
-            let seen = match aside(move || format::decompress::<Seen>(&bytes)).await {
-                Some(Ok(seen)) => seen,
-                // Nobody waits for it any more.
-                None => continue,
-                Some(Err(error)) => {
+            let seen = match store
+                .aside(move || format::decompress::<Seen>(&bytes))
+                .await?
+            {
+                Ok(seen) => seen,
+                Err(error) => {
                     tracing::debug!(%key, %error, "A snapshot cannot be read; it tells nothing of clocks.");
                     continue;
                 }

@@ -42,12 +42,15 @@ impl Store {
     async fn own_facts_of(&self, key: &Key) -> Result<Facts, StoreError> {
         let key = key.to_string();
         let bytes = self.fetch(&key).await?;
-        let own: Own =
-            format::decompress(&bytes).map_err(|source| StoreError::Format { key, source })?;
+        let size_bytes = bytes.len() as u64;
+        let own = self
+            .aside(move || format::decompress::<Own>(&bytes))
+            .await?;
+        let own = own.map_err(|source| StoreError::Format { key, source })?;
         Ok(Facts {
             findings: own.findings.len() as u64,
             process_count: own.processes.len() as u64,
-            size_bytes: bytes.len() as u64,
+            size_bytes,
             started_at: own.capture.started_at,
             trigger: own.capture.trigger,
         })
