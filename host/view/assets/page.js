@@ -1,5 +1,5 @@
 // The page of a run: one instant, which everything follows.
-import { RETRY, before, clock, document_, iso, query, refresh, say, summed } from "./parts.js";
+import { RETRY, address, before, clock, document_, iso, keeping, query, refresh, say, summed } from "./parts.js";
 import { draw as draw_time } from "./timeline.js";
 import { draw as draw_ranks } from "./matrix.js";
 import { draw as draw_nodes } from "./nodes.js";
@@ -34,7 +34,7 @@ function choose(time) {
   if (at === undefined) return;
   const follows = time >= newest();
   state.at = follows ? null : at;
-  history.replaceState(null, "", query({ at: follows ? null : iso(at) }) || location.pathname);
+  history.replaceState(null, "", address({ at: follows ? null : iso(at) }) || location.pathname);
   compare();
   show();
   clearTimeout(choose.later);
@@ -52,9 +52,10 @@ function show() {
   slider.value = String(Math.max(0, before(state.times, at)));
   slider.disabled = state.times.length < 2;
   slider.setAttribute("aria-valuetext", `${clock(at)} UTC`);
-  const words = place("as-of");
-  words.textContent = `${clock(at)} UTC`;
-  words.dateTime = iso(at);
+  for (const id of ["as-of", "instant-at"]) {
+    place(id).textContent = `${clock(at)} UTC`;
+    place(id).dateTime = iso(at);
+  }
   place("live").hidden = state.at !== null;
   place("newest").setAttribute("aria-pressed", String(state.at === null));
   state.show_time(at);
@@ -82,7 +83,7 @@ async function read_time() {
     const is_old = !read_time.is_done && state.at === null && chosen_time(place("as-of").dateTime) !== data.to;
     if (!read_time.is_done) follow(data.to);
     read_time.is_done = true;
-    state.show_time = draw_time(place("timeline"), data, choose);
+    state.show_time = keeping(place("timeline"), () => draw_time(place("timeline"), data, choose));
     show();
     if (is_old) refresh_parts();
     if (data.missing > 0) setTimeout(read_time, AGAIN);
@@ -116,20 +117,29 @@ async function read_ranks() {
 function draw_matrix() {
   if (!state.ranks) return;
   const draw = state.shape === "node" ? draw_nodes : draw_ranks;
-  state.show_ranks = draw(place("ranks"), state.ranks, state.colour, choose);
-  state.show_ranks(state.at ?? newest());
+  keeping(place("ranks"), () => {
+    state.show_ranks = draw(place("ranks"), state.ranks, state.colour, choose);
+    state.show_ranks(state.at ?? newest());
+  });
 }
 
 /** What came since the time that is known is read again; who looks at the past stays there. */
 function follow(known) {
   const events = new EventSource(`events${query({ at: iso(known) })}`);
-  events.addEventListener("change", () => {
+  events.addEventListener("change", (event) => {
+    place("snapshots").textContent = JSON.parse(event.data).snapshots;
     read_time();
     read_ranks();
     if (state.at === null) refresh_parts();
   });
 }
 
+/** What is wrong is said again only where it is something else. */
+document.addEventListener("part", ({ target }) => {
+  if (target.dataset.part !== "verdict") return;
+  const words = [".state", ".summary"].map((it) => target.querySelector(it)?.textContent ?? "").join(": ");
+  if (place("said").textContent !== words) place("said").textContent = words;
+});
 place("earlier").addEventListener("click", () => step(-1));
 place("later").addEventListener("click", () => step(1));
 place("newest").addEventListener("click", () => choose(Infinity));
@@ -138,7 +148,7 @@ place("instant").addEventListener("input", (event) => choose(state.times[Number(
 function compare() {
   const index = before(state.times, state.at ?? newest());
   const at = { before: state.times[Math.max(0, index - 1)], first: state.times[0] }[place("with").value];
-  history.replaceState(null, "", query({ with: at === undefined ? null : iso(at) }) || location.pathname);
+  history.replaceState(null, "", address({ with: at === undefined ? null : iso(at) }) || location.pathname);
 }
 place("with").addEventListener("change", () => {
   compare();
@@ -148,14 +158,14 @@ place("with").addEventListener("change", () => {
 for (const [name, id] of [["ranks", "ranks-of"], ["against", "ranks-against"]]) {
   place(id).value = new URLSearchParams(location.search).get(name) ?? "";
   place(id).addEventListener("change", (event) => {
-    history.replaceState(null, "", query({ [name]: event.target.value.trim() || null }) || location.pathname);
+    history.replaceState(null, "", address({ [name]: event.target.value.trim() || null }) || location.pathname);
     refresh(document.querySelector("[data-part=stacks]"));
   });
 }
 place("colour").addEventListener("change", (event) => { state.colour = event.target.value; draw_matrix(); });
 place("shape").addEventListener("change", (event) => { state.shape = event.target.value; draw_matrix(); });
 place("node")?.addEventListener("change", (event) => {
-  history.replaceState(null, "", query({ node: event.target.value }));
+  history.replaceState(null, "", address({ node: event.target.value }));
   read_time();
   refresh_parts();
 });

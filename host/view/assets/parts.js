@@ -1,8 +1,18 @@
 // Parts of the page that the server makes: asked for again when the instant changes.
 
-/** The query of this page's run, with what `more` adds or (where it is null) takes away. */
+/** The query of this page's address, with what `more` adds or (where it is null) takes away. */
+export function address(more = {}) {
+  return written(new URLSearchParams(location.search), more);
+}
+
+/** The same for what is asked for: of the run that this page is of, also when another one has begun since. */
 export function query(more = {}) {
-  const all = new URLSearchParams(location.search);
+  const all = new URLSearchParams(document.querySelector("[data-run]")?.dataset.run);
+  for (const [name, value] of new URLSearchParams(location.search)) all.set(name, value);
+  return written(all, more);
+}
+
+function written(all, more) {
   for (const [name, value] of Object.entries(more)) {
     if (value === null || value === undefined) all.delete(name);
     else all.set(name, value);
@@ -23,7 +33,7 @@ const asked = new Map();
 /** What cannot be had now is asked for again after so long, milliseconds: a store that went away may come back. */
 export const RETRY = 5000;
 
-/** Asks for the part that belongs into `section`, and keeps what a person has unfolded. */
+/** Asks for the part that belongs into `section`. */
 export async function refresh(section) {
   const name = section.dataset.part;
   asked.get(name)?.abort();
@@ -35,11 +45,7 @@ export async function refresh(section) {
   try {
     const answer = await fetch(`part/${name}${query()}`, { signal: control.signal });
     const text = await answer.text();
-    const open = new Set([...section.querySelectorAll("details[open] > summary")].map(key));
-    section.innerHTML = text;
-    for (const summary of section.querySelectorAll("details > summary")) {
-      if (open.has(key(summary))) summary.parentElement.open = true;
-    }
+    put(section, text);
     is_had = answer.status < 500;
     section.dispatchEvent(new CustomEvent("part", { bubbles: true }));
   } catch (error) {
@@ -52,7 +58,56 @@ export async function refresh(section) {
   if (!is_had) setTimeout(() => asked.get(name) === control && refresh(section), RETRY);
 }
 
-const key = (summary) => summary.textContent.replace(/\d+/g, "#");
+/** What stands in a section, as the server has said it. */
+const shown = new WeakMap();
+
+/** Puts `text` into a section. Where only links are others, as while a job stands, nothing else is touched. */
+function put(section, text) {
+  const shape = (html) => html?.replace(/ href="[^"]*"/g, "");
+  if (shape(shown.get(section)) === shape(text)) {
+    const made = document.createElement("template");
+    made.innerHTML = text;
+    const links = made.content.querySelectorAll("a");
+    section.querySelectorAll("a").forEach((link, index) => link.setAttribute("href", links[index].getAttribute("href")));
+  } else {
+    keeping(section, () => { section.innerHTML = text; });
+  }
+  shown.set(section, text);
+}
+
+/** Changes what is in `place`, and keeps what a person has unfolded, where it is scrolled to, and what has the focus. */
+export function keeping(place, change) {
+  const folds = () => keyed(place.querySelectorAll("details > summary"), (it) => it.textContent.replace(/\d+/g, "#"));
+  const stops = () => keyed(place.querySelectorAll("a[href], button, summary, [tabindex]"), stop);
+  const open = new Set([...folds()].filter(([, it]) => it.parentElement.open).map(([name]) => name));
+  const scrolled = [...place.querySelectorAll("[tabindex]")].map((it) => [it.scrollTop, it.scrollLeft]);
+  const [focused] = [...stops()].find(([, it]) => it === document.activeElement) ?? [];
+  const made = change();
+  for (const [name, summary] of folds()) if (open.has(name)) summary.parentElement.open = true;
+  place.querySelectorAll("[tabindex]").forEach((it, index) => it.scrollTo?.(scrolled[index]?.[1] ?? 0, scrolled[index]?.[0] ?? 0));
+  if (focused) stops().get(focused)?.focus({ preventScroll: true });
+  return made;
+}
+
+/** What can have the focus, by what stays the same of it when the instant is another. */
+function stop(it) {
+  if (it.tagName !== "A") return it.tagName + it.textContent.replace(/\d+/g, "#").slice(0, 80);
+  const [path, query_] = it.getAttribute("href").split("?");
+  const rest = new URLSearchParams(query_);
+  rest.delete("at");
+  return `${path}?${rest}`;
+}
+
+/** Elements by name; of those that have the same, each has its number. */
+function keyed(elements, name) {
+  const counts = new Map(), all = new Map();
+  for (const it of elements) {
+    const same = name(it), count = counts.get(same) ?? 0;
+    counts.set(same, count + 1);
+    all.set(`${count} ${same}`, it);
+  }
+  return all;
+}
 
 /** Puts words in the place of a part. */
 export function say(place, words) {

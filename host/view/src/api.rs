@@ -5,7 +5,7 @@ use store::At;
 
 use crate::answer::{Answer, JSON, Trouble};
 use crate::query::Query;
-use crate::runs::Run;
+use crate::runs::{AsOf, Run};
 use crate::view::View;
 use crate::work::Work;
 
@@ -65,7 +65,7 @@ pub(crate) async fn document(view: &View, name: &str, query: &Query) -> Result<A
             status: axum::http::StatusCode::OK,
         },
         "runs" => {
-            let list = view.runs.list(&view.store).await?;
+            let list = view.runs.list(&view.store, AsOf::Now).await?;
             let listed = list.iter().map(|entry| Listed {
                 attempts: &entry.attempts,
                 newest: entry.newest,

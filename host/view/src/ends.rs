@@ -36,22 +36,30 @@ impl Ends {
         }
     }
 
-    /// Returns the records of `place`; adds to `unread` why some of them are not among them.
-    pub(crate) async fn of(&self, place: &Place, unread: &mut Vec<Arc<str>>) -> Records {
-        let mut keys = match self
-            .store
-            .records(place, RecordKind::Obituaries, None)
-            .await
-        {
-            Ok(keys) => keys,
-            Err(error) => {
-                unread.push(words(&error).into());
-                return Records::default();
-            }
-        };
+    /// Returns which records of `place` are to be read, or why that is not known.
+    pub(crate) async fn keys(&self, place: &Place) -> Result<Vec<RecordKey>, Arc<str>> {
+        let asked = self.store.records(place, RecordKind::Obituaries, None);
+        let mut keys = asked.await.map_err(|error| words(&error))?;
         if keys.len() > MOST_READ {
             keys.drain(MOST_READ / 2..keys.len() - MOST_READ / 2);
         }
+        Ok(keys)
+    }
+
+    /// Returns the records of `place` at `keys`; adds to `unread` why some of them are not among them.
+    pub(crate) async fn read(
+        &self,
+        place: &Place,
+        keys: Result<Vec<RecordKey>, Arc<str>>,
+        unread: &mut Vec<Arc<str>>,
+    ) -> Records {
+        let keys = match keys {
+            Ok(keys) => keys,
+            Err(words) => {
+                unread.push(words);
+                return Records::default();
+            }
+        };
         let folder = format!("{place}/");
         let mut records = Vec::new();
         for key in keys {
@@ -83,7 +91,7 @@ impl Ends {
 }
 
 impl Records {
-    /// Returns the ends in their order, those until an instant where one is given.
+    /// Returns the ends in their order, those until an instant where one is given; it is by the clock of their node.
     pub(crate) fn until(&self, until: Option<Timestamp>) -> Vec<End<'_>> {
         let mut ends: Vec<End<'_>> = Vec::new();
         for (record, segment) in &self.0 {

@@ -15,7 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::answer::Trouble;
 use crate::query::Query;
-use crate::runs::{Run, RunId};
+use crate::runs::{AsOf, Run, RunId};
 use crate::view::View;
 
 /// Pages that are told at a time.
@@ -69,7 +69,7 @@ pub(crate) async fn events(view: Arc<View>, query: &Query) -> Result<Response, T
             tokio::time::sleep(LOOK).await;
             let Listening { id, view, .. } = &listening;
             // A store that does not answer now may do so soon.
-            let Ok(run) = view.runs.run(&view.store, id).await else {
+            let Ok(run) = view.runs.run(&view.store, id, AsOf::Now).await else {
                 continue;
             };
             let change = Some(change(&run));

@@ -5,37 +5,38 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use diagnose::{Culprit, History, Judgement, Newest, Silent, Twin};
+use futures_util::{StreamExt as _, stream};
 use model::{Snapshot, Timestamp};
-use store::{Entry, Key};
+use store::{Entry, Key, Place, RecordKey};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::ends::{Ends, Records};
-use crate::moment::{Moment, read};
-use crate::runs::Node;
+use crate::moment::{Moment, NodeAt, read};
+use crate::runs::{Node, Run};
 use crate::shelf::{Held, Shelf};
 use crate::view::View;
 use crate::work::Work;
 
 /// Answers that are kept.
 const ANSWERS: u64 = 64;
-/// How long the answer of the newest instant is taken to be so: an end may be told of after it.
+/// Nodes that are read at a time.
+const NODES: usize = 16;
+/// Snapshots and records that are named where several cannot be read.
+const UNREAD: usize = 3;
+/// How long an answer is taken to be so before it is looked whether that still holds: an end may be told of after it.
 const FRESH: Duration = Duration::from_secs(5);
 
 /// The snapshots of one node that are judged, oldest first, by place in its history.
 type Chosen = std::collections::BTreeMap<usize, Arc<Snapshot>>;
-/// An answer that is there, or on its way.
-type Cell = Arc<OnceCell<Arc<Answered>>>;
 
 /// An answer, and how much of what it should rest on could not be read.
 #[derive(Debug)]
 pub(crate) struct Answered {
-    /// When it is to be found anew; never where it is absent.
-    ends: Option<Instant>,
     pub(crate) judgement: Judgement,
     /// Nodes that have stored nothing for a while, which are not judged.
     pub(crate) silent: Vec<Silent>,
-    /// Since when the one to blame has not moved.
+    /// Since when the one to blame has not moved; a common time.
     pub(crate) since: Option<Timestamp>,
     /// How it differs from the closest healthy rank.
     pub(crate) twin: Option<Twin>,
@@ -43,9 +44,34 @@ pub(crate) struct Answered {
     pub(crate) unread: Vec<Arc<str>>,
 }
 
+/// An answer, how long it is taken to be so, and what it rests on.
+#[derive(Debug)]
+struct Found {
+    answered: Arc<Answered>,
+    basis: Vec<Basis>,
+    ends: Instant,
+}
+
+/// What an answer rests on of one node beside the snapshots that it is kept by: where all of it is as it was, the answer is so
+/// still.
+#[derive(Debug, PartialEq, Eq)]
+struct Basis {
+    ahead: i64,
+    is_clock_compared: bool,
+    /// How its processes ended, or why that is not known.
+    records: Result<Vec<RecordKey>, Arc<str>>,
+}
+
+/// An answer that is there, or on its way, and the one before it.
+#[derive(Debug, Default)]
+struct Cell {
+    before: Option<Arc<Found>>,
+    found: OnceCell<Arc<Found>>,
+}
+
 /// The answers that are kept.
 #[derive(Debug)]
-pub(crate) struct Judged(Mutex<Held<Vec<Key>, Cell>>);
+pub(crate) struct Judged(Mutex<Held<Vec<Key>, Arc<Cell>>>);
 
 impl Default for Judged {
     fn default() -> Self {
@@ -56,20 +82,36 @@ impl Default for Judged {
 impl View {
     /// Returns what is wrong at `moment`. Who comes second waits for the answer that is on its way.
     pub(crate) async fn judge(&self, moment: &Moment) -> Arc<Answered> {
-        let keys: Vec<Key> = moment
-            .nodes
-            .iter()
-            .map(crate::moment::NodeAt::key)
-            .collect();
-        let cell = self.judged.cell(keys);
+        let cell = self.judged.cell(keys(moment));
+        self.found(cell, moment).await
+    }
+
+    /// Returns what was found last for the snapshots of `moment`, and whether that is taken to be so still; where nothing was found yet,
+    /// it is waited for so long. Nothing where it is on its way.
+    pub(crate) async fn judge_soon(
+        &self,
+        moment: &Moment,
+        patience: Duration,
+    ) -> Option<(Arc<Answered>, bool)> {
+        let cell = self.judged.cell(keys(moment));
+        if let Some(found) = cell.found.get() {
+            return Some((Arc::clone(&found.answered), true));
+        }
+        if let Some(before) = &cell.before {
+            return Some((Arc::clone(&before.answered), false));
+        }
+        let found = tokio::time::timeout(patience, self.found(cell, moment)).await;
+        found.ok().map(|answered| (answered, true))
+    }
+
+    async fn found(&self, cell: Arc<Cell>, moment: &Moment) -> Arc<Answered> {
         let (shelf, ends) = (Arc::clone(&self.shelf), Arc::clone(&self.ends));
         let (asked, is_newest) = (moment.clone(), moment.is_newest());
         let work = self.work.clone();
         let judging = async move {
-            let judged = cell
-                .get_or_init(|| judged(&shelf, &ends, &work, &asked))
-                .await;
-            Arc::clone(judged)
+            let before = cell.before.as_deref();
+            let find = || found(&shelf, &ends, &work, &asked, before);
+            Arc::clone(&cell.found.get_or_init(find).await.answered)
         };
         if !is_newest {
             // Who moves on through time leaves: nobody else is waiting for it.
@@ -82,20 +124,24 @@ impl View {
     }
 }
 
-impl Answered {
-    fn is_old(&self) -> bool {
-        self.ends.is_some_and(|ends| ends <= Instant::now())
-    }
+fn keys(moment: &Moment) -> Vec<Key> {
+    moment.nodes.iter().map(NodeAt::key).collect()
 }
 
 impl Judged {
-    fn cell(&self, keys: Vec<Key>) -> Cell {
+    fn cell(&self, keys: Vec<Key>) -> Arc<Cell> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_old = |cell: &Cell| cell.get().is_some_and(|it| it.is_old());
-        if let Some(cell) = held.get(&keys).filter(|cell| !is_old(cell)) {
-            return cell;
-        }
-        let cell = Cell::default();
+        let known = held.get(&keys);
+        let found = known.as_ref().and_then(|cell| cell.found.get());
+        let before = match (&known, found) {
+            (Some(cell), None) => return Arc::clone(cell),
+            (Some(cell), Some(found)) if Instant::now() < found.ends => return Arc::clone(cell),
+            (_, found) => found.cloned(),
+        };
+        let cell = Arc::new(Cell {
+            before,
+            ..Cell::default()
+        });
         held.put(keys, Arc::clone(&cell), 1, None);
         cell
     }
@@ -109,35 +155,100 @@ struct Seen {
     records: Records,
     /// The oldest first.
     snapshots: Vec<Arc<Snapshot>>,
+    /// The instant by its own clock, where what came after it does not count.
+    until: Option<Timestamp>,
 }
 
-async fn judged(shelf: &Arc<Shelf>, ends: &Ends, work: &Work, moment: &Moment) -> Arc<Answered> {
-    let (mut nodes, mut unread) = (Vec::new(), Vec::new());
-    for at in &moment.nodes {
-        if let Some(node) = moment.run.node(&at.place.node) {
-            let entries = &node.entries[..=at.position];
-            let chosen = chosen(shelf, node, entries, &mut unread).await;
-            nodes.push(Seen {
-                at: at.at,
-                is_clock_compared: node.is_clock_compared,
-                records: ends.of(&at.place, &mut unread).await,
-                snapshots: chosen.into_values().collect(),
-            });
-        }
-    }
-    unread.truncate(3);
+/// Finds the answer, or that the one `before` is so still.
+async fn found(
+    shelf: &Arc<Shelf>,
+    ends: &Arc<Ends>,
+    work: &Work,
+    moment: &Moment,
+    before: Option<&Found>,
+) -> Arc<Found> {
+    let nodes = moment.nodes.iter();
+    let asked: Vec<_> = nodes
+        .map(|at| basis(Arc::clone(ends), Arc::clone(&moment.run), at.place.clone()))
+        .collect();
+    let basis: Vec<Basis> = stream::iter(asked).buffered(NODES).collect().await;
+    let is_so_still = |before: &&Found| before.answered.unread.is_empty() && before.basis == basis;
+    let answered = match before.filter(is_so_still) {
+        Some(before) => Arc::clone(&before.answered),
+        None => Arc::new(judged(shelf, ends, work, moment, &basis).await),
+    };
+    Arc::new(Found {
+        answered,
+        basis,
+        ends: Instant::now() + FRESH,
+    })
+}
+
+async fn judged(
+    shelf: &Arc<Shelf>,
+    ends: &Arc<Ends>,
+    work: &Work,
+    moment: &Moment,
+    basis: &[Basis],
+) -> Answered {
     // What came after an instant that was asked for does not count.
     let until = (!moment.is_newest()).then_some(moment.at);
+    let nodes = moment.nodes.iter().zip(basis);
+    let asked: Vec<_> = nodes
+        .map(|(at, basis)| {
+            let (shelf, ends, run) = (Arc::clone(shelf), Arc::clone(ends), Arc::clone(&moment.run));
+            let records = basis.records.clone();
+            seen(shelf, ends, run, at.clone(), records, until)
+        })
+        .collect();
+    let all: Vec<_> = stream::iter(asked).buffered(NODES).collect().await;
+    let (nodes, unread): (Vec<Seen>, Vec<Vec<Arc<str>>>) = all.into_iter().flatten().unzip();
+    let unread = unread.into_iter().flatten().take(UNREAD);
     let newest = nodes.iter().filter_map(|node| node.snapshots.last());
     let is_large = Work::is_large(newest.map(Arc::as_ref));
-    let judged = work.done(is_large, move || judge(nodes, until)).await;
+    let judged = work.done(is_large, move || judge(nodes)).await;
     let mut answered = judged.unwrap_or_else(|words| failed(&words));
+    let culprit = answered.judgement.verdict.culprit.as_ref();
+    let node = culprit.and_then(|culprit| moment.run.node(&culprit.node));
+    answered.since = answered
+        .since
+        .map(|since| node.map_or(since, |node| node.common(since)));
     answered.unread.extend(unread);
-    answered.ends = until.is_none().then(|| Instant::now() + FRESH);
-    Arc::new(answered)
+    answered
 }
 
-fn judge(mut nodes: Vec<Seen>, until: Option<Timestamp>) -> Answered {
+async fn basis(ends: Arc<Ends>, run: Arc<Run>, place: Place) -> Basis {
+    let node = run.node(&place.node);
+    Basis {
+        ahead: node.map_or(0, |node| node.ahead),
+        is_clock_compared: node.is_some_and(|node| node.is_clock_compared),
+        records: ends.keys(&place).await,
+    }
+}
+
+/// Reads what is judged of one node, and returns why some of it could not be read.
+async fn seen(
+    shelf: Arc<Shelf>,
+    ends: Arc<Ends>,
+    run: Arc<Run>,
+    at: NodeAt,
+    records: Result<Vec<RecordKey>, Arc<str>>,
+    until: Option<Timestamp>,
+) -> Option<(Seen, Vec<Arc<str>>)> {
+    let (node, mut unread) = (run.node(&at.place.node)?, Vec::new());
+    let entries = node.entries.get(..=at.position)?;
+    let chosen = chosen(&shelf, node, entries, &mut unread).await;
+    let seen = Seen {
+        at: at.at,
+        is_clock_compared: node.is_clock_compared,
+        records: ends.read(&at.place, records, &mut unread).await,
+        snapshots: chosen.into_values().collect(),
+        until: until.map(|until| node.own(until)),
+    };
+    Some((seen, unread))
+}
+
+fn judge(mut nodes: Vec<Seen>) -> Answered {
     nodes.retain(|node| !node.snapshots.is_empty());
     let newest = nodes.iter().filter_map(|node| {
         Some(Newest {
@@ -156,13 +267,12 @@ fn judge(mut nodes: Vec<Seen>, until: Option<Timestamp>) -> Answered {
         .filter(|node| !is_silent(node))
         .map(|node| History {
             snapshots: node.snapshots.iter().map(Arc::as_ref).collect(),
-            ends: node.records.until(until),
+            ends: node.records.until(node.until),
         })
         .collect();
     let judgement = diagnose::judge(&histories);
     let culprit = judgement.verdict.culprit.as_ref();
     Answered {
-        ends: None,
         since: culprit.and_then(|culprit| since(culprit, &histories)),
         twin: diagnose::twin(&histories, &judgement.verdict),
         judgement,
@@ -174,7 +284,6 @@ fn judge(mut nodes: Vec<Seen>, until: Option<Timestamp>) -> Answered {
 /// A fault of ours is said as one, and is no reason to show nothing else.
 fn failed(words: &str) -> Answered {
     Answered {
-        ends: None,
         judgement: diagnose::judge(&[]),
         silent: Vec::new(),
         since: None,
@@ -183,8 +292,8 @@ fn failed(words: &str) -> Answered {
     }
 }
 
-/// Since when the thread that is to blame, else the main thread of its process, has not run, as the newest snapshot says that tells.
-/// Who is told to end runs once more.
+/// Since when the thread that is to blame, else the main thread of its process, has not run by the clock of its node, as the newest
+/// snapshot says that tells. Who is told to end runs once more.
 fn since(culprit: &Culprit, histories: &[History<'_>]) -> Option<Timestamp> {
     let snapshots = histories
         .iter()
@@ -242,5 +351,68 @@ async fn add(
             }
             Err(words) => unread.push(words),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::Store;
+
+    use super::*;
+    use crate::runs::RunId;
+
+    #[tokio::test]
+    async fn an_answer_that_is_old_is_found_anew_only_where_something_that_it_rests_on_is_another()
+    {
+        let store = Store::memory();
+        let work = Work::new(1);
+        let shelf = Arc::new(Shelf::new(store.clone(), 1 << 20, work.clone()));
+        let ends = Arc::new(Ends::new(store));
+        let place: Place = "a/attempt-0/diagnostics/node-b".parse().unwrap();
+        let at = Timestamp::from_microseconds(0).unwrap();
+        let id = model::SnapshotId {
+            stamp: at,
+            sequence: 0,
+        };
+        let entry = Entry { id, listed: None };
+        // Of a node that the run does not know nothing is read.
+        let moment = Moment {
+            at,
+            nodes: vec![NodeAt {
+                at,
+                position: 0,
+                entry,
+                place: place.clone(),
+            }],
+            run: Arc::new(Run {
+                id: RunId {
+                    task: place.task.clone(),
+                    attempt: 0,
+                },
+                nodes: Vec::new(),
+            }),
+        };
+        let first = found(&shelf, &ends, &work, &moment, None).await;
+        let same = found(&shelf, &ends, &work, &moment, Some(&first)).await;
+        assert!(Arc::ptr_eq(&same.answered, &first.answered));
+        let is_anew = async |before: Found| {
+            let found = found(&shelf, &ends, &work, &moment, Some(&before)).await;
+            !Arc::ptr_eq(&found.answered, &before.answered)
+        };
+        let before = |unread: Vec<Arc<str>>, ahead: i64| Found {
+            answered: Arc::new(Answered {
+                unread,
+                ..failed("")
+            }),
+            basis: vec![Basis {
+                ahead,
+                is_clock_compared: false,
+                records: Ok(Vec::new()),
+            }],
+            ends: Instant::now(),
+        };
+        assert!(!is_anew(before(Vec::new(), 0)).await);
+        assert!(is_anew(before(Vec::new(), 1)).await);
+        assert!(is_anew(before(vec!["torn".into()], 0)).await);
     }
 }

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::answer::Trouble;
 use crate::query::Query;
-use crate::runs::{Node, Run, RunId};
+use crate::runs::{AsOf, Node, Run, RunId};
 use crate::shelf::{Loaded, Shelf};
 use crate::view::View;
 
@@ -36,6 +36,11 @@ pub(crate) struct NodeAt {
 impl View {
     /// Returns the run that a query asks for; the newest where it asks for none.
     pub(crate) async fn run_of(&self, query: &Query) -> Result<Arc<Run>, Trouble> {
+        self.run_as_of(query, AsOf::Now).await
+    }
+
+    /// The same as the store held it then.
+    pub(crate) async fn run_as_of(&self, query: &Query, as_of: AsOf) -> Result<Arc<Run>, Trouble> {
         let asked = query.task.clone().or_else(|| self.shown.task.clone());
         let attempt = query.attempt.or_else(|| {
             let is_same = query.task.is_none() || query.task == self.shown.task;
@@ -47,17 +52,18 @@ impl View {
                 attempt,
             }
         } else {
-            self.newest(asked, attempt).await?
+            self.newest(asked, attempt, as_of).await?
         };
-        self.runs.run(&self.store, &id).await
+        self.runs.run(&self.store, &id, as_of).await
     }
 
     async fn newest(
         &self,
         task: Option<model::TaskPath>,
         attempt: Option<u32>,
+        as_of: AsOf,
     ) -> Result<RunId, Trouble> {
-        let list = self.runs.list(&self.store).await?;
+        let list = self.runs.list(&self.store, as_of).await?;
         let mut entries = list.iter();
         let found = match &task {
             Some(task) => entries.find(|entry| entry.task == *task),

@@ -79,7 +79,9 @@ async fn nothing() -> Response {
 
 async fn run(State(view): State<Arc<View>>, uri: Uri, headers: HeaderMap) -> Response {
     page(&uri, &headers, async |query| {
-        pages::run(&view, &query).await
+        let made = pages::run(&view, &query).await;
+        Arc::clone(&view).look_later(query);
+        made
     })
     .await
 }

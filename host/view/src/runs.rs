@@ -2,7 +2,7 @@
 //! thousand pages that are looked at cost the store no more than one.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::{TaskPath, Timestamp};
@@ -19,8 +19,10 @@ const FRESH: Duration = Duration::from_secs(1);
 const FRESH_SERVICE: Duration = Duration::from_secs(5);
 /// Who asks waits so long for a new look at what is not fresh any more, and then gets what was known, …
 const PATIENCE: Duration = Duration::from_millis(10);
-/// … unless it is older than this.
+/// … unless it is older than this, …
 const STALE: Duration = Duration::from_mins(10);
+/// … and who asks for what was so lately gets what was known then without any look.
+const LATELY: Duration = Duration::from_mins(1);
 /// Runs whose histories are remembered.
 const REMEMBERED: usize = 8;
 
@@ -55,12 +57,29 @@ pub(crate) struct Node {
     pub(crate) trouble: Option<String>,
 }
 
+/// How new what a store held has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AsOf {
+    /// As of the last minute, where that is known: nothing is asked then.
+    Lately,
+    /// As of now, or a moment ago.
+    Now,
+}
+
 /// What was asked of a store, and when. Who asks again when it is old has it looked at anew, and waits for that a moment only.
 #[derive(Debug)]
 struct Aged<T> {
-    known: Mutex<Option<(Instant, T)>>,
+    known: Mutex<Option<Known<T>>>,
     /// One looks at a time.
     turn: Turn<()>,
+}
+
+#[derive(Debug)]
+struct Known<T> {
+    at: Instant,
+    it: T,
+    /// Whether it could not be looked at anew since.
+    is_doubted: bool,
 }
 
 /// What was asked last.
@@ -89,12 +108,17 @@ impl Node {
         moved(at, self.ahead.saturating_neg())
     }
 
+    /// Returns a common time as one of its clock.
+    pub(crate) fn own(&self, at: Timestamp) -> Timestamp {
+        moved(at, self.ahead)
+    }
+
     /// Returns the place of the snapshot that is meant; a time is a common one.
     pub(crate) fn position(&self, at: At) -> Option<usize> {
         let At::Time(time) = at else {
             return at.position(&self.entries);
         };
-        let time = moved(time, self.ahead);
+        let time = self.own(time);
         let times = &self.earliest_from;
         times.partition_point(|it| *it <= time).checked_sub(1)
     }
@@ -149,9 +173,19 @@ impl<T> Default for Aged<T> {
 impl<T: Clone + Send + Sync + 'static> Aged<T> {
     /// Returns what was found last, where it is not older than so much.
     fn known(&self, age: Duration) -> Option<T> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, it) = known.as_ref()?;
-        (at.elapsed() < age).then(|| it.clone())
+        let known = self.lock();
+        let known = known.as_ref()?;
+        (known.at.elapsed() < age).then(|| known.it.clone())
+    }
+
+    /// Returns what was so lately, where that is known and could be looked at.
+    fn lately(&self) -> Option<T> {
+        let is_doubted = self.lock().as_ref().is_some_and(|known| known.is_doubted);
+        self.known(LATELY).filter(|_| !is_doubted)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Known<T>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns what `look` finds, which is given what was found before; what is `fresh` is not looked for, and where looking takes
@@ -174,10 +208,20 @@ impl<T: Clone + Send + Sync + 'static> Aged<T> {
             if let Some(known) = aged.known(fresh) {
                 return Ok(known);
             }
-            let found = look(aged.known(Duration::MAX)).await?;
-            let mut known = aged.known.lock().unwrap_or_else(PoisonError::into_inner);
-            *known = Some((Instant::now(), found.clone()));
-            Ok(found)
+            let found = look(aged.known(Duration::MAX)).await;
+            let mut known = aged.lock();
+            match (&found, known.as_mut()) {
+                (Ok(it), _) => {
+                    *known = Some(Known {
+                        at: Instant::now(),
+                        it: it.clone(),
+                        is_doubted: false,
+                    });
+                }
+                (Err(_), Some(known)) => known.is_doubted = true,
+                (Err(_), None) => {}
+            }
+            found
         });
         let looked = match self.known(STALE) {
             Some(known) => match tokio::time::timeout(PATIENCE, &mut looking).await {
@@ -190,9 +234,25 @@ impl<T: Clone + Send + Sync + 'static> Aged<T> {
     }
 }
 
+impl AsOf {
+    fn known<T: Clone + Send + Sync + 'static>(self, aged: &Aged<T>) -> Option<T> {
+        match self {
+            Self::Lately => aged.lately(),
+            Self::Now => None,
+        }
+    }
+}
+
 impl Runs {
     /// Returns every task with its attempts, the newest first.
-    pub(crate) async fn list(&self, store: &Store) -> Result<Arc<Vec<TaskEntry>>, Trouble> {
+    pub(crate) async fn list(
+        &self,
+        store: &Store,
+        as_of: AsOf,
+    ) -> Result<Arc<Vec<TaskEntry>>, Trouble> {
+        if let Some(known) = as_of.known(&self.list) {
+            return Ok(known);
+        }
         let asked = store.clone();
         let look = async move |_| match asked.tasks().await {
             Ok(list) => Ok(Arc::new(list)),
@@ -203,9 +263,17 @@ impl Runs {
     }
 
     /// Returns the run `id`.
-    pub(crate) async fn run(&self, store: &Store, id: &RunId) -> Result<Arc<Run>, Trouble> {
+    pub(crate) async fn run(
+        &self,
+        store: &Store,
+        id: &RunId,
+        as_of: AsOf,
+    ) -> Result<Arc<Run>, Trouble> {
         let (asked, id, clocks) = (store.clone(), id.clone(), Arc::clone(&self.clocks));
         let aged = self.aged(&id);
+        if let Some(known) = as_of.known(&aged) {
+            return Ok(known);
+        }
         let look = async move |before: Option<Arc<Run>>| {
             let mut run = read(&asked, &id, before.as_deref()).await?;
             clocks.tell(&asked, &mut run);
@@ -315,6 +383,27 @@ mod tests {
 
     fn time(second: i64) -> Timestamp {
         Timestamp::from_microseconds(second * 1_000_000).unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_was_known_lately_needs_no_look_until_one_fails() {
+        let aged: Arc<Aged<u8>> = Arc::default();
+        assert_eq!(AsOf::Lately.known(&aged), None);
+        let looked = aged.get(FRESH, async |_| Ok(7)).await;
+        assert_eq!(looked, Ok(7));
+        assert_eq!(AsOf::Lately.known(&aged), Some(7));
+        assert_eq!(AsOf::Now.known(&aged), None);
+        let failed = aged.get(Duration::ZERO, async |_| Err(Trouble::unavailable("gone")));
+        // Who asks may get what was known, where the look takes longer than it is waited for.
+        _ = failed.await;
+        while AsOf::Lately.known(&aged).is_some() {
+            tokio::task::yield_now().await;
+        }
+        let looked = aged.get(Duration::ZERO, async |known| Ok(known.unwrap_or(0) + 1));
+        _ = looked.await;
+        while AsOf::Lately.known(&aged) != Some(8) {
+            tokio::task::yield_now().await;
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What is shown, and what is kept of it between two requests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::TaskPath;
 use store::Store;
@@ -18,6 +19,9 @@ use crate::work::Work;
 
 /// How often it is read on ahead: of a run of a thousand nodes it is not all read before anybody asks.
 const TURNS: usize = 8;
+
+/// How long after a page was asked for it is looked whether there is more: a browser that paints it has the processor until then.
+const LATER: Duration = Duration::from_millis(300);
 
 /// Which run is shown where a request names none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,6 +85,19 @@ impl View {
             reads_ahead: true,
             ..self
         }
+    }
+
+    /// Looks a moment later at what a page was made of, so that the next one has what came since, also where no script asks for it.
+    pub(crate) fn look_later(self: Arc<Self>, query: Query) {
+        tokio::spawn(async move {
+            tokio::time::sleep(LATER).await;
+            // Troubles are for who asks.
+            if let Ok(run) = self.run_of(&query).await
+                && let Ok(moment) = Self::moment(&run, query.at, None)
+            {
+                self.judge(&moment).await;
+            }
+        });
     }
 
     /// Reads what a browser asks for first, so that it is at hand then. Troubles are for who asks.

@@ -9,63 +9,80 @@ use super::layout::{Depth, layout};
 use super::verdict::{pending, verdict};
 use crate::answer::Trouble;
 use crate::moment::Moment;
-use crate::query::Query;
+use crate::query::{Query, written};
+use crate::runs::AsOf;
 use crate::view::View;
 
-/// How long a page waits for the verdict, which otherwise comes after it.
+/// How long a page waits for a verdict where there is none yet; it comes after the page then.
 const PATIENCE: Duration = Duration::from_millis(40);
 
-/// Returns the page.
+/// Returns the page, of what is known of the run: nothing is asked of the store before the page is painted but what nobody has asked for
+/// lately. What has come since, the page asks for itself.
 pub(crate) async fn run(view: &View, query: &Query) -> Result<Markup, Trouble> {
-    let run = view.run_of(query).await?;
-    let moment = View::moment(&run, query.at, query.node.as_deref())?;
-    let judged = tokio::time::timeout(PATIENCE, view.judge(&moment)).await;
-    let node = view.node_of(&run, query)?;
+    let moment = moment(view, query).await?;
+    let judged = view.judge_soon(&moment, PATIENCE).await;
+    let is_late = judged.as_ref().is_none_or(|(_, is_fresh)| !is_fresh);
+    let node = view.node_of(&moment.run, query)?;
     let content = html! {
         (heading(&moment, query))
-        section.verdict #verdict aria-label="what is wrong" aria-live="polite" data-part="verdict" data-late[judged.is_err()] {
+        section.verdict #verdict aria-label="what is wrong" data-part="verdict" data-late[is_late] {
             @match &judged {
-                Ok(judged) => (verdict(judged, &moment)),
-                Err(_) => (pending()),
+                Some((judged, _)) => (verdict(judged, &moment)),
+                None => (pending()),
             }
         }
-        (time(&node.place.node, &run.nodes.iter().map(|it| it.place.node.as_str()).collect::<Vec<_>>()))
+        p.sight #said aria-live="polite" {}
+        (time(&moment, &node.place.node))
         (ranks())
         (stacks())
         (part("processes", "Processes"))
         (part("ipc", "Who waits for whom"))
     };
-    let title = format!("{} · attempt {}", run.id.task, run.id.attempt);
+    let title = format!("{} · attempt {}", moment.run.id.task, moment.run.id.attempt);
     Ok(layout(&title, Depth::Top, &["page.js"], &content))
+}
+
+/// Returns the newest instant that was known lately; any other, and where none was known, as of now.
+async fn moment(view: &View, query: &Query) -> Result<Moment, Trouble> {
+    if query.at == At::Latest
+        && let Ok(run) = view.run_as_of(query, AsOf::Lately).await
+        && let Ok(moment) = View::moment(&run, query.at, None)
+    {
+        return Ok(moment);
+    }
+    let run = view.run_of(query).await?;
+    View::moment(&run, query.at, query.node.as_deref())
 }
 
 fn heading(moment: &Moment, query: &Query) -> Markup {
     let id = &moment.run.id;
     let nodes = moment.run.nodes.len();
     html! {
-        div.heading {
+        div.heading data-run=(written([("task", id.task.to_string()), ("attempt", id.attempt.to_string())])) {
             h1 { (id.task) }
             p.quiet {
                 "attempt " (id.attempt) " · "
                 (nodes) @if nodes == 1 { " node" } @else { " nodes" } " · "
-                (moment.run.snapshots()) " snapshots · as of "
+                span #snapshots { (moment.run.snapshots()) } " snapshots · as of "
                 time #as-of datetime=(moment.at) { (moment.at.human()) " UTC" }
-                " "
-                span #live hidden[query.at != At::Latest] { "newest" }
+                span #live hidden[query.at != At::Latest] { ", the newest" }
             }
         }
     }
 }
 
-fn time(node: &str, nodes: &[&str]) -> Markup {
+fn time(moment: &Moment, node: &str) -> Markup {
+    let nodes = moment.run.nodes.iter();
+    let nodes: Vec<&str> = nodes.map(|it| it.place.node.as_str()).collect();
     html! {
         section aria-labelledby="time-title" {
             div.bar {
                 h2 #time-title { "Time" }
+                time #instant-at datetime=(moment.at) { (moment.at.human()) " UTC" }
                 @if nodes.len() > 1 {
                     label { "node "
                         select #node {
-                            @for name in nodes {
+                            @for name in &nodes {
                                 option value=(name) selected[*name == node] { (name) }
                             }
                         }
@@ -97,10 +114,10 @@ fn stacks() -> Markup {
                     }
                 }
                 label { "ranks "
-                    input #ranks-of size="8" placeholder="0-2,5" title="compare the stacks of these ranks with those of others";
+                    input #ranks-of type="text" size="8" placeholder="0-2,5" title="compare the stacks of these ranks with those of others";
                 }
                 label { "against "
-                    input #ranks-against size="8" placeholder="all others";
+                    input #ranks-against type="text" size="8" placeholder="all others";
                 }
             }
             div data-part="stacks" data-late { p.quiet { "reading…" } }

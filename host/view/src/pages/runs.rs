@@ -5,11 +5,12 @@ use maud::{Markup, html};
 use super::layout::{Depth, layout};
 use crate::answer::Trouble;
 use crate::query::written;
+use crate::runs::AsOf;
 use crate::view::View;
 
 /// Returns the page with every task of the store, the newest first.
 pub(crate) async fn runs(view: &View) -> Result<Markup, Trouble> {
-    let list = view.runs.list(&view.store).await?;
+    let list = view.runs.list(&view.store, AsOf::Now).await?;
     let content = html! {
         h1 { "Runs" }
         p.quiet { "in " (view.store.location()) }

@@ -174,7 +174,13 @@ pub(crate) fn put_record(
     encoder.finish().unwrap();
 }
 
-fn obituary(process: ProcessId, order: u64, ended_at: Timestamp, ending: Ending) -> Obituary {
+/// How a process ended, about which nothing else is known.
+pub(crate) fn obituary(
+    process: ProcessId,
+    order: u64,
+    ended_at: Timestamp,
+    ending: Ending,
+) -> Obituary {
     Obituary {
         circumstances: Vec::new(),
         cpu: None,

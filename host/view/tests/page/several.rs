@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use model::{Endpoint, EndpointKind, FileLock, LockWaiter, Snapshot, SystemCall, TcpFacts};
+use model::{
+    Ending, Endpoint, EndpointKind, FileLock, LockWaiter, Obituary, ObituarySegment, Snapshot,
+    SystemCall, TcpFacts, Unseen,
+};
 use serde_json::json;
 
 use crate::client::{DEADLINE, Page};
@@ -193,16 +196,7 @@ fn a_node_whose_clock_is_an_hour_ahead_is_shown_at_the_same_instants_as_the_othe
         }
     }
     let page = Page::of(root.path());
-    let begun = Instant::now();
-    // It is found out while nobody waits for it.
-    let ahead = loop {
-        let run = page.json("api/v1/run");
-        match run["nodes"][1]["ahead"].as_i64().unwrap() {
-            0 => assert!(begun.elapsed() < DEADLINE, "{run}"),
-            ahead => break ahead,
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    };
+    let ahead = ahead_of_the_second(&page);
     assert!((ahead - 3_600_000_000).abs() < 10_000_000, "{ahead}");
     let (first, second) = (
         page.whole("api/v1/timeline?node=node-0"),
@@ -221,4 +215,79 @@ fn a_node_whose_clock_is_an_hour_ahead_is_shown_at_the_same_instants_as_the_othe
     assert!(span < 60_000_000, "{matrix}");
     let middle = &matrix["cells"][columns.len() / 2];
     assert_eq!(middle, &json!([0, 4]), "{matrix}");
+}
+
+/// How far the clock of the second node is taken to be ahead, microseconds, once that is known.
+fn ahead_of_the_second(page: &Page) -> i64 {
+    let begun = Instant::now();
+    // It is found out while nobody waits for it.
+    loop {
+        let run = page.json("api/v1/run");
+        match run["nodes"][1]["ahead"].as_i64().unwrap() {
+            0 => assert!(begun.elapsed() < DEADLINE, "{run}"),
+            ahead => return ahead,
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The snapshot at which a rank of the second node ends.
+const END: u64 = 6;
+
+#[test]
+fn an_end_on_a_node_whose_clock_is_ahead_is_told_from_its_instant_on() {
+    let job = Job {
+        nodes: 2,
+        ranks: 2,
+        snapshots: 12,
+        stuck: None,
+    };
+    let root = tempfile::tempdir().unwrap();
+    for sequence in 0..job.snapshots {
+        for node in 0..2 {
+            let mut snapshot = job::snapshot(job, node, sequence);
+            connected(&mut snapshot, node);
+            if node == 1 {
+                later(&mut snapshot, HOUR);
+                let killed = snapshot.processes[1].identity;
+                if sequence == END {
+                    let segment = ObituarySegment {
+                        obituaries: vec![Obituary {
+                            rank: Some(3),
+                            ..job::obituary(
+                                killed,
+                                0,
+                                snapshot.capture.started_at,
+                                Ending::Killed {
+                                    core_dumped: false,
+                                    signal: 11,
+                                },
+                            )
+                        }],
+                        schema_version: model::SCHEMA_VERSION.to_owned(),
+                        unseen: Unseen::default(),
+                    };
+                    let name = snapshot.capture.completed_at.compact();
+                    let name = format!("obituaries/{name}-00000001.json.gz");
+                    job::put_record(root.path(), &snapshot.task, &name, &segment);
+                }
+                if sequence >= END {
+                    snapshot.processes.truncate(1);
+                }
+            }
+            job::put(root.path(), &snapshot);
+        }
+    }
+    let page = Page::of(root.path());
+    ahead_of_the_second(&page);
+    let verdict = |sequence: u64| {
+        let id = job::snapshot(job, 0, sequence).capture.id;
+        page.json(&format!("api/v1/why?node=node-0&at={id}"))
+    };
+    let (early, late) = (verdict(END - 2), verdict(END + 2));
+    assert_ne!(early["why"]["cause"], "rank-dead", "{early}");
+    assert_eq!(late["why"]["cause"], "rank-dead", "{late}");
+    let summary = late["why"]["summary"].as_str().unwrap();
+    assert!(summary.contains("was ended by SIGSEGV"), "{late}");
+    assert_eq!(late["why"]["culprit"]["rank"], 3, "{late}");
 }
