@@ -156,14 +156,21 @@ export function table(data, cells, steps, column, odd) {
     const step = counted.length === 0 ? "" : Math.min(...counted) === Math.max(...counted) ? String(counted[0]) : `${Math.min(...counted)} to ${Math.max(...counted)}`;
     return element("tr", "",
       element("td", "", swatch, " ", name(data, cell)),
-      element("td", "", ranges(members.map((rank) => data.ranks[rank]))),
-      element("td", "number", String(members.length)),
-      element("td", "number", step),
-      element("td", "", since(data, cells, column, cell, members)));
+      named("", "ranks", ranges(members.map((rank) => data.ranks[rank]))),
+      named("number", "how many", String(members.length)),
+      named("number", "step", step),
+      named("", "there since (UTC)", since(data, cells, column, cell, members)));
   });
   const head = element("thead", "", element("tr", "", element("th", "", "place"), element("th", "", "ranks"), element("th", "number", "how many"), element("th", "number", "step"), element("th", "", "there since (UTC)")));
-  const made = element("table", "", head, element("tbody", "", ...body));
+  const made = element("table", "folding", head, element("tbody", "", ...body));
   if (rows.length > ROWS) made.append(element("caption", "quiet", `and ${rows.length - ROWS} more places`));
+  return made;
+}
+
+/** A cell that says what it is where it does not stand below its heading. */
+function named(className, name, words) {
+  const made = element("td", className, words);
+  made.dataset.name = name;
   return made;
 }
 

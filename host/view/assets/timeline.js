@@ -8,17 +8,20 @@ const percent = (value) => (value === null ? "unknown" : `${Math.round(value)} %
 const count = (value) => (value === null ? "unknown" : String(value));
 const rate = (value) => (value === null ? "unknown" : `${bytes(Math.round(value))}/s`);
 
-/** What is drawn: a title, the words for a value, and lines from the two sources. Samples come by the minute: until then, snapshots tell. */
+/**
+ * What is drawn: a title, the words for a value, and lines from the two sources, with their kinds and, where there are several, their names.
+ * Samples come by the minute: until then, snapshots tell.
+ */
 const TRACKS = [
-  { title: "memory: RSS, cgroup, limit", words: bytes, lines: [["curve", "tree_rss_bytes", ""], ["curve", "cgroup_memory_bytes", "second"], ["looks", "memory_limit_bytes", "limit"]], until_then: ["looks", "memory_bytes", ""] },
+  { title: "memory", words: bytes, lines: [["curve", "tree_rss_bytes", "", "RSS"], ["curve", "cgroup_memory_bytes", "second", "cgroup"], ["looks", "memory_limit_bytes", "limit", "limit"]], until_then: ["looks", "memory_bytes", "", "used"] },
   { title: "CPU, of one core", words: percent, lines: [["curve", "cpu_percent", ""]], until_then: ["looks", "cpu_percent", ""] },
   { title: "held back by quota", words: percent, lines: [["looks", "throttled_percent", ""]], is_optional: true },
-  { title: "read and written", words: rate, lines: [["curve", "read_rate", ""], ["curve", "write_rate", "second"]], is_optional: true },
+  { title: "storage", words: rate, lines: [["curve", "read_rate", "", "read"], ["curve", "write_rate", "second", "written"]], is_optional: true },
   { title: "pressure: CPU", words: percent, lines: [["looks", "pressure_cpu_percent", ""]], most: 100 },
   { title: "pressure: storage", words: percent, lines: [["looks", "pressure_io_percent", ""]], most: 100 },
   { title: "pressure: memory", words: percent, lines: [["looks", "pressure_memory_percent", ""]], most: 100 },
   { title: "GPUs, mean", words: percent, lines: [["looks", "gpu_percent", ""]], most: 100, is_optional: true },
-  { title: "processes", words: count, lines: [["curve", "process_count", ""], ["looks", "processes", "second"]] },
+  { title: "processes", words: count, lines: [["curve", "process_count", ""]], until_then: ["looks", "processes", ""] },
 ];
 
 /** Draws `data` into `place`; `choose` is called with a time that a person points at. Returns what moves the cursor. */
@@ -30,7 +33,7 @@ export function draw(place, data, choose) {
   const moves = [];
   for (const track of TRACKS) {
     const all = track.until_then && data.curve.at.length < 2 ? [track.until_then, ...track.lines] : track.lines;
-    const lines = all.map(([source, column, kind]) => ({ at: data[source].at, values: data[source][column] ?? [], kind }));
+    const lines = all.map(([source, column, kind, name]) => ({ at: data[source].at, values: data[source][column] ?? [], kind, name }));
     const known = lines.filter((line) => line.values.some((value) => value !== null));
     const is_flat = known.every((line) => line.values.every((value) => !value));
     if (track.is_optional && is_flat) continue;
@@ -38,15 +41,18 @@ export function draw(place, data, choose) {
     const svg = picture();
     for (const line of known) svg.append(...curve(line, x, (value) => HEIGHT - (value / top) * HEIGHT));
     const row = element("div", "track");
-    const value = element("span");
-    const label = element("div", "label", element("b", "", track.title), value);
+    const values = known.map((line) => element("span", line.name ? `key ${line.kind}` : ""));
+    if (known.length === 0) values.push(element("span", "", "not known"));
+    const label = element("div", "label", element("b", "", track.title), ...values);
     const plot = element("div", "plot", svg);
     row.append(label, plot);
     parts.push(row);
     pointing(plot, data, choose);
     moves.push((at) => {
-      const told = known.map((line) => line.values[before(line.at, at)] ?? null);
-      value.textContent = known.length === 0 ? "not known" : told.map(track.words).join(" · ");
+      known.forEach((line, index) => {
+        const words = track.words(line.values[before(line.at, at)] ?? null);
+        values[index].textContent = line.name ? `${line.name} ${words}` : words;
+      });
     });
   }
   const happened = events(data, x);

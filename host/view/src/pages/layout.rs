@@ -1,9 +1,12 @@
 //! What every page has around its content.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use model::SnapshotId;
+use store::Place;
 
 use crate::access;
 use crate::assets::STYLE;
+use crate::query::written;
 
 /// Where a page lies: how its links lead to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +15,22 @@ pub(crate) enum Depth {
     Top,
     /// In a folder: the documentation.
     Folder,
+}
+
+/// Returns the way from what is of one node to the page of its run, at the instant of a snapshot where one is named.
+pub(crate) fn to_run(place: &Place, at: Option<SnapshotId>) -> Markup {
+    let run = [
+        ("task", place.task.to_string()),
+        ("attempt", place.attempt.to_string()),
+        ("node", place.node.clone()),
+    ];
+    let is_at = at.is_some();
+    let at = at.map(|id| ("at", id.to_string()));
+    html! {
+        a href={ "./?" (written(run.into_iter().chain(at))) } {
+            "the run" @if is_at { " at this instant" }
+        }
+    }
 }
 
 /// Returns a page. `scripts` are names of assets.

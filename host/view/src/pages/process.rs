@@ -6,8 +6,9 @@ use model::{
     Gap, MemoryFacts, Process, ProcessId, Snapshot, SystemCall, Thread, Trace, code_words,
     size_words, state_words,
 };
+use store::Place;
 
-use super::layout::{Depth, layout};
+use super::layout::{Depth, layout, to_run};
 use super::processes::waits;
 use crate::answer::Trouble;
 use crate::digest::short;
@@ -55,12 +56,15 @@ fn drawn(snapshot: &Snapshot, identity: ProcessId) -> Result<Markup, Trouble> {
 }
 
 fn content(snapshot: &Snapshot, process: &Process) -> Markup {
+    let ranks = diagnose::rank_processes(snapshot).into_iter();
+    let rank = ranks.filter(|(_, it)| it.identity == process.identity);
     html! {
-        h1 { "process " (process.identity) }
+        h1 { @for (rank, _) in rank { "rank " (rank) ", " } "process " (process.pid) }
         p.quiet {
             "on " (snapshot.task.node) ", " (snapshot.capture.started_at.human()) " UTC, snapshot " (snapshot.capture.id)
+            " · " (to_run(&Place::of(&snapshot.task), Some(snapshot.capture.id)))
         }
-        pre tabindex="0" { (process.command) }
+        @if !process.command.is_empty() { pre tabindex="0" { (process.command) } }
         section { (facts(snapshot, process)) }
         section { h2 { "Threads" } (threads(process)) }
         @if let Some(memory) = &process.memory { section { h2 { "Memory" } (memory_split(memory)) } }
@@ -83,6 +87,10 @@ fn facts(snapshot: &Snapshot, process: &Process) -> Markup {
             format!("{} ({})", state_words(process.state), process.state),
         ),
         ("parent".to_owned(), process.ppid.to_string()),
+        (
+            "identity".to_owned(),
+            format!("{} (PID, start in ticks since boot)", process.identity),
+        ),
         (
             "executable".to_owned(),
             process.exe.clone().unwrap_or_else(|| "?".to_owned()),

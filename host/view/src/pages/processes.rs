@@ -60,7 +60,7 @@ fn drawn(moment: &Moment, loaded: &[Loaded], before: &[Loaded]) -> Markup {
         .collect();
     html! {
         div.wide.tall tabindex="0" {
-            table.processes {
+            table.processes.folding {
                 thead { tr {
                     th { "process" } th { "part" } th { "state" } th.number { "RSS" } th.number { "CPU" }
                     th { "at" } th { "waits" }
@@ -143,10 +143,10 @@ impl<'a> Node<'a> {
                 }
                 td { (self.part(process)) }
                 td.bad[matches!(process.state, 'D' | 'T' | 't' | 'Z' | 'X')] { (state_words(process.state)) }
-                td.number { @if let Some(memory) = &process.memory { (size_words(memory.rss_bytes)) } @else { "?" } }
-                td.number { (self.cpu(process).map_or_else(|| "?".to_owned(), |percent| format!("{percent:.0} %"))) }
-                td { code { (place(process)) } }
-                td {
+                td.number data-name="RSS" { @if let Some(memory) = &process.memory { (size_words(memory.rss_bytes)) } @else { "?" } }
+                td.number data-name="CPU" { (self.cpu(process).map_or_else(|| "?".to_owned(), |percent| format!("{percent:.0} %"))) }
+                td.at { code { (place(process)) } }
+                td.waits {
                     @if let Some(waiting) = waiting {
                         (short(&waiting.words))
                         @if waiting.is_in_circle { " " strong.bad { "in a circle" } }
@@ -171,7 +171,10 @@ impl<'a> Node<'a> {
         let before = self.before?;
         let earlier = before.processes.iter();
         let earlier = earlier.clone().find(|it| it.identity == process.identity)?;
-        let used = |process: &Process| Some(process.proc.utime_ticks? + process.proc.stime_ticks?);
+        let used = |process: &Process| {
+            let facts = &process.proc;
+            facts.utime_ticks?.checked_add(facts.stime_ticks?)
+        };
         let ticks = used(process)?.checked_sub(used(earlier)?)?;
         let time = self
             .snapshot

@@ -67,7 +67,8 @@ fn drawn(loaded: &[Loaded], before: Option<&(Timestamp, Vec<Loaded>)>) -> Markup
             p.quiet { "no Python stack was read at this instant" }
         } @else {
             p.quiet {
-                (threads) " threads at " (now.classes.len()) " places"
+                (threads) @if threads == 1 { " thread" } @else { " threads" } " at " (now.classes.len())
+                @if now.classes.len() == 1 { " place" } @else { " places" }
                 @if let Some((at, _)) = &before { ", compared with " (at.human()) " UTC: red has more, blue has fewer" }
             }
             (flame(&now, before.as_ref().map(|(_, merged)| merged), threads))

@@ -79,7 +79,31 @@ def of_run(context, url, problems, shots, width):
     page.locator("section[aria-labelledby=ranks-title]").screenshot(path=f"{shots}/nodes-{width}.png")
     page.select_option("#shape", "time")
     page.wait_for_selector(".processes a", timeout=PATIENCE_MS)
+    stays(page, problems)
     return page.locator(".processes a").first.get_attribute("href")
+
+
+def stays(page, problems):
+    """What is unfolded, scrolled to and focused stays so at another instant."""
+    page.locator("#verdict summary").first.click()
+    table = page.locator(".tall").first
+    table.evaluate("it => it.scrollTo(0, 50)")
+    link = page.locator(".processes a").nth(3)
+    link.focus()
+    before = link.inner_text()
+    page.evaluate("document.addEventListener('part', (event) => { if (event.target.dataset.part === 'processes') window.is_followed = true; })")
+    page.keyboard.press("ArrowLeft")
+    end = time.monotonic() + PATIENCE_MS / 1000
+    while not page.evaluate("window.is_followed") and time.monotonic() < end:
+        time.sleep(0.02)
+    page.wait_for_selector("[aria-busy]", state="detached", timeout=PATIENCE_MS)
+    if not page.locator("#verdict details").first.evaluate("it => it.open"):
+        problems.append("what was unfolded is folded at another instant")
+    if table.evaluate("it => it.scrollTop") != 50:
+        problems.append("what was scrolled to is not in sight at another instant")
+    if page.evaluate("document.activeElement.innerText") != before:
+        problems.append("what had the focus has lost it at another instant")
+    page.click("#newest")
 
 
 def from_elsewhere(context, url, problems):

@@ -1,6 +1,8 @@
 //! Documents against their description: every value of a real answer is as `openapi.json` says, and nothing is in it of which that
 //! does not tell.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::client::Page;
@@ -48,6 +50,57 @@ fn documents_are_as_the_description_says() {
         }
     }
     assert!(checked >= 24, "{checked}");
+}
+
+#[test]
+fn a_parameter_that_is_not_understood_is_an_error_that_the_description_tells_of() {
+    let root = tempfile::tempdir().unwrap();
+    let job = Job {
+        nodes: 1,
+        ranks: 1,
+        snapshots: 1,
+        stuck: None,
+    };
+    job::write(root.path(), job);
+    let page = Page::of(root.path());
+    let described = page.json("api/v1/openapi.json");
+    let mut checked = 0;
+    for (path, item) in described["paths"].as_object().unwrap() {
+        let responses = &item["get"]["responses"];
+        let parameters = item["get"]["parameters"].as_array().unwrap().iter();
+        for name in parameters.map(|it| it["name"].as_str().unwrap()) {
+            let odd = ["%00", "", "..%2F..", "%E2%80%AE", "NaN", "-1"];
+            // What a node may be called is anybody's choice, and a task has many names.
+            let odd = match name {
+                "node" => &odd[..0],
+                "task" => &odd[..4],
+                _ => &odd,
+            };
+            for odd in odd {
+                let path = format!("{}?{name}={odd}", path.trim_start_matches('/'));
+                let reply = page.get(&path);
+                assert_eq!(reply.status, 400, "{path}: {}", reply.text());
+                assert!(!responses["400"].is_null(), "{path}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked >= 60, "{checked}");
+}
+
+#[test]
+fn the_documentation_tells_of_every_document_that_the_description_does() {
+    let told = include_str!("../../../../docs/view.md").lines();
+    let told = told.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let root = tempfile::tempdir().unwrap();
+    let described = Page::of(root.path()).json("api/v1/openapi.json");
+    let described = described["paths"].as_object().unwrap().keys();
+    let described = described.filter_map(|path| path.strip_prefix("/api/v1/"));
+    assert_eq!(named(told), named(described));
+}
+
+fn named<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
+    names.collect()
 }
 
 #[test]
