@@ -1,5 +1,7 @@
 //! The reader on memory that holds anything, for the door of fuzz targets.
 
+#[cfg(test)]
+use super::layout::TOLD_BYTES;
 use super::memory::Memory;
 use super::{Frames, Trouble, WantedNumbers};
 
@@ -114,10 +116,47 @@ mod tests {
             for word in words.filter(|word| **word == pointer.to_le_bytes()) {
                 word.copy_from_slice(&(u64::MAX - 8).to_le_bytes());
             }
-            let frames = Frames::of(Memory::Pieces(pieces), -1, minor, runtime);
-            let wanted = WantedNumbers::new(&["step".to_owned()], &[]);
-            if let Ok(Some(mut frames)) = frames {
-                _ = frames.read(&wanted, &mut Vec::new());
+            read(minor, runtime, pieces);
+        }
+    }
+
+    #[test]
+    fn what_an_interpreter_says_of_itself_is_not_believed() {
+        let seed = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/fuzz/seeds/frames/3.13"
+        );
+        let bytes = std::fs::read(seed).unwrap();
+        let (minor, runtime, pieces) = process(&bytes).unwrap();
+        let told = runtime..runtime + TOLD_BYTES as u64;
+        for address in told.step_by(8) {
+            for number in [
+                0,
+                1,
+                4,
+                7,
+                15,
+                71,
+                79,
+                207,
+                511,
+                2047,
+                0xfff7,
+                0xffff,
+                u64::MAX,
+            ] {
+                let mut pieces = pieces.clone();
+                let mut words = pieces.iter_mut().flat_map(|(at, piece)| {
+                    let at = *at;
+                    let bytes = piece.iter_mut().zip(at..);
+                    bytes.filter(|(_, at)| (address..address + 8).contains(at))
+                });
+                let mut written = number.to_le_bytes().into_iter();
+                words
+                    .by_ref()
+                    .zip(written.by_ref())
+                    .for_each(|((byte, _), new)| *byte = new);
+                read(minor, runtime, pieces);
             }
         }
     }

@@ -276,7 +276,7 @@ mod tests {
             (u64::MAX, 8),
             (0x1000, 0),
             (0x1000, usize::MAX),
-            (0x10ff, 2),
+            (0x1fff, 2),
         ] {
             assert!(view.bytes(at, length).is_err(), "{at:x} {length}");
         }

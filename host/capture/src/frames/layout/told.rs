@@ -87,28 +87,37 @@ fn groups(numbers: &[u64]) -> Option<[Group<'_>; 5]> {
 }
 
 impl Layout {
-    /// Whether the words that are read together are near each other, as they are in every release.
+    /// Whether the words that are read together are near each other, as they are in every release, and each is within its struct.
     fn is_plausible(&self) -> bool {
-        let Top::Here(top) = self.thread.top else {
+        let (thread, frame, code) = (&self.thread, &self.frame, &self.code);
+        let Gil::Lock { holder, locked, .. } = self.gil else {
             return false;
         };
-        let thread = [
-            self.thread.next,
-            self.thread.interpreter,
-            self.thread.id,
-            top,
-        ];
-        let frame = [self.frame.back, self.frame.code, self.frame.at];
-        let Body::Inside(body) = self.code.body else {
+        let Top::Here(top) = thread.top else {
             return false;
         };
-        let code = [self.code.filename, self.code.name, self.code.first_line];
-        thread.iter().all(|&offset| offset < 2048)
-            && frame.iter().all(|&offset| offset < self.frame.locals)
-            && code.iter().all(|&offset| offset < self.code.end)
-            && self.frame.locals < 512
-            && self.code.end <= body
+        let FrameKind::Plain { owner, entry: None } = frame.kind else {
+            return false;
+        };
+        let Body::Inside(body) = code.body else {
+            return false;
+        };
+        let of_thread = [thread.next, thread.interpreter, thread.id, top];
+        let of_thread = of_thread.into_iter().chain(thread.native_id);
+        let of_frame = [frame.back, frame.code, frame.globals, frame.at];
+        let of_code = [code.filename, code.name, code.line_table, code.variables];
+        let of_code = of_code.into_iter().chain(code.qualname).chain(code.kinds);
+        let is_within = |offset: Offset, end: Offset| offset < end && end - offset >= 8;
+        let is_of_code = |offset: Offset| offset >= 8 && is_within(offset, code.end);
+        frame.locals < 512
+            && code.end <= body
             && body < 1024
+            && [holder, locked].into_iter().all(|it| is_within(it, 2048))
+            && of_thread.into_iter().all(|it| is_within(it, 2048))
+            && of_frame.into_iter().all(|it| is_within(it, frame.locals))
+            && owner < frame.locals
+            && of_code.into_iter().all(is_of_code)
+            && is_of_code(code.first_line)
     }
 }
 
