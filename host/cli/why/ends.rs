@@ -51,17 +51,9 @@ async fn of_node(store: &Store, place: &Place) -> Result<Records, StoreError> {
 
 /// Returns the ends of a node in their order, those until an instant where one is given.
 pub(crate) fn ends(records: Option<&Records>, until: Option<Timestamp>) -> Vec<End<'_>> {
-    let mut ends: Vec<End<'_>> = Vec::new();
-    for (record, segment) in records.into_iter().flatten() {
-        let obituaries = segment.obituaries.iter().enumerate();
-        ends.extend(obituaries.map(|(index, obituary)| End {
-            obituary,
-            record,
-            index,
-        }));
-    }
-    ends.retain(|end| until.is_none_or(|until| end.obituary.ended_at <= until));
-    // Two collectors, one after the other, count from 0 each.
-    ends.sort_by_key(|end| (end.obituary.ended_at, end.obituary.order));
-    ends
+    let records = records.into_iter().flatten();
+    End::in_order(
+        records.map(|(name, segment)| (name.as_str(), segment)),
+        until,
+    )
 }

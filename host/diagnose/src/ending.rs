@@ -1,6 +1,6 @@
 //! How processes ended, and which end the others may follow from.
 
-use model::{Ending, Obituary, ProcessId};
+use model::{Ending, Obituary, ObituarySegment, ProcessId, Timestamp};
 
 /// Signals by which somebody else, or a pipe that was closed, ends what is well: SIGHUP, SIGINT, SIGPIPE, SIGTERM.
 const ORDINARY: [i32; 4] = [1, 2, 13, 15];
@@ -14,6 +14,29 @@ pub struct End<'a> {
     pub record: &'a str,
     /// Its position among `/obituaries` of that record.
     pub index: usize,
+}
+
+impl<'a> End<'a> {
+    /// Returns the ends that `records` of one node tell, each with its name, in the order of the ends; those until an instant where
+    /// one is given.
+    pub fn in_order(
+        records: impl IntoIterator<Item = (&'a str, &'a ObituarySegment)>,
+        until: Option<Timestamp>,
+    ) -> Vec<Self> {
+        let ends = records.into_iter().flat_map(|(record, segment)| {
+            let obituaries = segment.obituaries.iter().enumerate();
+            obituaries.map(move |(index, obituary)| Self {
+                obituary,
+                record,
+                index,
+            })
+        });
+        let is_until = |end: &Self| until.is_none_or(|until| end.obituary.ended_at <= until);
+        let mut ends: Vec<Self> = ends.filter(is_until).collect();
+        // Two collectors, one after the other, count from 0 each.
+        ends.sort_by_key(|end| (end.obituary.ended_at, end.obituary.order));
+        ends
+    }
 }
 
 /// Returns the end that the others may follow from; none where there is nothing to say. `ends` are in their order, `root` is the

@@ -93,18 +93,10 @@ impl Ends {
 impl Records {
     /// Returns the ends in their order, those until an instant where one is given; it is by the clock of their node.
     pub(crate) fn until(&self, until: Option<Timestamp>) -> Vec<End<'_>> {
-        let mut ends: Vec<End<'_>> = Vec::new();
-        for (record, segment) in &self.0 {
-            let obituaries = segment.obituaries.iter().enumerate();
-            ends.extend(obituaries.map(|(index, obituary)| End {
-                obituary,
-                record,
-                index,
-            }));
-        }
-        ends.retain(|end| until.is_none_or(|until| end.obituary.ended_at <= until));
-        // Two collectors, one after the other, count from 0 each.
-        ends.sort_by_key(|end| (end.obituary.ended_at, end.obituary.order));
-        ends
+        let records = self.0.iter();
+        End::in_order(
+            records.map(|(name, segment)| (name.as_str(), &**segment)),
+            until,
+        )
     }
 }
