@@ -1,8 +1,9 @@
 //! A suspect rank beside its closest healthy twin: only what differs. What is alike explains nothing.
 
 mod counters;
+mod environment;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use model::{Frame, Process, ProcessId, SharedFrame, Snapshot, scheduling_words};
 use serde::Serialize;
@@ -13,19 +14,6 @@ use crate::verdict::{Evidence, Verdict, Victim};
 
 /// Differences that are told.
 const MOST: usize = 24;
-/// What differs from rank to rank by design.
-const OWN: [&str; 9] = [
-    "RANK",
-    "LOCAL_RANK",
-    "GROUP_RANK",
-    "ROLE_RANK",
-    "NODE_RANK",
-    "OMPI_COMM_WORLD_RANK",
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "PMI_RANK",
-    "SLURM_LOCALID",
-];
-
 /// A suspect and its twin.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Twin {
@@ -86,7 +74,7 @@ pub fn twin(histories: &[History<'_>], verdict: &Verdict) -> Option<Twin> {
     facts(&mut differences, &case, &one, &other);
     counters::grown(&mut differences, &case, &one, &other);
     counters::held(&mut differences, &case, &one, &other);
-    environment(&mut differences, &case, &one, &other);
+    environment::variables(&mut differences, &case, &one, &other);
     differences.truncate(MOST);
     Some(Twin {
         suspect: case.victim(suspect),
@@ -237,34 +225,6 @@ fn facts(found: &mut Vec<Difference>, case: &Case<'_>, one: &Side<'_>, other: &S
             let paths = (!path.is_empty()).then(|| (path.to_owned(), path.to_owned()));
             tell(found, case, (one, other), what, (suspect, twin), paths);
         }
-    }
-}
-
-fn environment(found: &mut Vec<Difference>, case: &Case<'_>, one: &Side<'_>, other: &Side<'_>) {
-    let variables = |side: &Side<'_>| -> BTreeMap<String, String> {
-        let all = side.process.distributed_environment.iter();
-        let all = all.filter(|(name, _)| !OWN.contains(&name.as_str()));
-        all.map(|(name, value)| (name.clone(), value.clone()))
-            .collect()
-    };
-    let (ours, theirs) = (variables(one), variables(other));
-    let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
-    for name in names {
-        if ours.get(name) == theirs.get(name) {
-            continue;
-        }
-        let said = |of: &BTreeMap<String, String>| {
-            of.get(name).map_or("not set", String::as_str).to_owned()
-        };
-        let path = format!("distributed_environment/{name}");
-        tell(
-            found,
-            case,
-            (one, other),
-            name,
-            (said(&ours), said(&theirs)),
-            Some((path.clone(), path)),
-        );
     }
 }
 

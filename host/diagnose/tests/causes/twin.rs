@@ -30,6 +30,8 @@ fn compared(special: impl Fn(u32, &mut model::Process)) -> Twin {
             let environment = &mut process.distributed_environment;
             environment.insert("RANK".to_owned(), rank.to_string());
             environment.insert("OMP_NUM_THREADS".to_owned(), "4".to_owned());
+            let file = format!("/tmp/x/attempt_0/{rank}/error.json");
+            environment.insert("TORCHELASTIC_ERROR_FILE".to_owned(), file);
             process.steps.push(Step {
                 file: "train.py".to_owned(),
                 function: "main".to_owned(),
@@ -101,6 +103,29 @@ fn what_it_may_use_and_what_it_was_started_with() {
         );
     }
     assert!(!words.iter().any(|it| it.starts_with("RANK")), "{words:#?}");
+}
+
+#[test]
+fn a_value_that_holds_the_number_of_the_rank_is_no_difference_and_one_that_says_more_is() {
+    let twin = compared(|_, _| {});
+    let about = |twin: &Twin| {
+        words(twin)
+            .into_iter()
+            .filter(|it| it.starts_with("TORCH"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(about(&twin), [""; 0]);
+    let other = compared(|_, process| {
+        let environment = &mut process.distributed_environment;
+        environment.insert(
+            "TORCHELASTIC_ERROR_FILE".to_owned(),
+            "/tmp/x/attempt_1/3/error.json".to_owned(),
+        );
+    });
+    assert_eq!(
+        about(&other),
+        ["TORCHELASTIC_ERROR_FILE: /tmp/x/attempt_1/3/error.json / /tmp/x/attempt_0/2/error.json"]
+    );
 }
 
 #[test]
