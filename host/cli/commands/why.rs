@@ -2,6 +2,7 @@
 
 use clap::Args;
 use diagnose::{Judgement, State, Twin};
+use model::Snapshot;
 use serde_json::Value;
 use store::Store;
 
@@ -65,7 +66,9 @@ pub(crate) fn run(args: &WhyArgs, world: &World) -> anyhow::Result<Outcome> {
     let text = match (args.json, args.explain) {
         (true, explain) => json(&judgement, twin.as_ref(), &sight, explain)?,
         (false, explain) => {
-            let mut text = why::page(&judgement.verdict, twin.as_ref(), &sight, world.ui);
+            let stands = histories.iter().filter_map(diagnose::stand);
+            let stands: Vec<&Snapshot> = stands.collect();
+            let mut text = why::page(&judgement.verdict, twin.as_ref(), &sight, &stands, world.ui);
             if explain {
                 text += &why::explanation(&judgement.tried, world.ui);
             }

@@ -22,16 +22,23 @@ const VALUE: usize = 100;
 /// More nodes than these take one line together.
 const NODES: usize = 4;
 
-/// Returns the page: what is wrong and what to do first, what shows it last.
-pub(crate) fn page(verdict: &Verdict, twin: Option<&Twin>, sight: &Sight, ui: Ui) -> String {
+/// Returns the page: what is wrong and what to do first, what shows it last. `stands` are the snapshots that the answer is about, one
+/// of each node.
+pub(crate) fn page(
+    verdict: &Verdict,
+    twin: Option<&Twin>,
+    sight: &Sight,
+    stands: &[&Snapshot],
+    ui: Ui,
+) -> String {
     let mut page = String::new();
     let nodes = &sight.nodes;
-    title(&mut page, verdict, nodes, ui);
+    title(&mut page, verdict, (nodes, stands), ui);
     unseen(&mut page, sight);
     if let Some(culprit) = &verdict.culprit {
-        blame(&mut page, culprit, nodes);
+        blame(&mut page, verdict, culprit, (nodes, stands));
     }
-    victims(&mut page, verdict);
+    victims(&mut page, verdict, stands);
     if let Some(twin) = twin.filter(|twin| !twin.differences.is_empty()) {
         compare(&mut page, twin);
     }
@@ -53,7 +60,10 @@ pub(crate) fn page(verdict: &Verdict, twin: Option<&Twin>, sight: &Sight, ui: Ui
     page
 }
 
-fn title(page: &mut String, verdict: &Verdict, nodes: &[Vec<Snapshot>], ui: Ui) {
+/// The snapshots of each node, and of each the one that the answer is about.
+type Nodes<'a> = (&'a [Vec<Snapshot>], &'a [&'a Snapshot]);
+
+fn title(page: &mut String, verdict: &Verdict, (nodes, stands): Nodes<'_>, ui: Ui) {
     let word = match verdict.verdict {
         State::Hung | State::Failed => red(&verdict.verdict.word(), ui.color),
         State::Slow | State::Unknown => yellow(&verdict.verdict.word(), ui.color),
@@ -65,27 +75,34 @@ fn title(page: &mut String, verdict: &Verdict, nodes: &[Vec<Snapshot>], ui: Ui) 
     };
     _ = writeln!(page, "{word}{cause}: {}", safe(&verdict.summary));
     let newest = nodes.iter().filter_map(|snapshots| snapshots.last());
+    let stands = stands.iter().copied();
+    let is_newest = |stand: &Snapshot| newest.clone().any(|it| it.capture.id == stand.capture.id);
     let as_of = |snapshot: &Snapshot, nodes: &str| {
+        let told = if is_newest(snapshot) {
+            ""
+        } else {
+            ", before it was told to end"
+        };
         format!(
-            "as of {} UTC  {}  attempt {}  {nodes}\n",
+            "as of {} UTC{told}  {}  attempt {}  {nodes}\n",
             snapshot.capture.started_at.human(),
             snapshot.task.pathspec,
             snapshot.task.attempt,
         )
     };
     if nodes.len() > NODES {
-        let first = newest.min_by_key(|it| it.capture.started_at);
+        let first = stands.min_by_key(|it| it.capture.started_at);
         let line = first.map(|it| as_of(it, &format!("{} nodes", nodes.len())));
         page.extend(line);
         return;
     }
-    for snapshot in newest {
+    for snapshot in stands {
         let node = format!("node {}", safe(&snapshot.task.node));
         *page += &as_of(snapshot, &node);
     }
 }
 
-fn blame(page: &mut String, culprit: &Culprit, nodes: &[Vec<Snapshot>]) {
+fn blame(page: &mut String, verdict: &Verdict, culprit: &Culprit, nodes: Nodes<'_>) {
     page.push_str("\nculprit ");
     if let Some(rank) = culprit.rank {
         _ = write!(page, " rank {rank},");
@@ -95,14 +112,12 @@ fn blame(page: &mut String, culprit: &Culprit, nodes: &[Vec<Snapshot>]) {
         _ = write!(page, ", thread {thread}");
     }
     _ = writeln!(page, " on {}", safe(&culprit.node));
+    let stands = nodes.1;
     let Some(process) = process(culprit, nodes) else {
         return;
     };
     _ = writeln!(page, "  {}", safe(&process.command));
-    let tid = culprit.thread.unwrap_or(culprit.pid);
-    let mut threads = process.proc.threads.iter();
-    let its = threads.find(|thread| thread.tid == tid);
-    if let Some(since) = its.and_then(|thread| thread.unchanged_since) {
+    if let Some(since) = verdict.since.filter(|_| stands_itself(culprit, stands)) {
         _ = writeln!(page, "  it has not run since {} UTC", since.human());
     }
     let thread = culprit.thread.and_then(|thread| u64::try_from(thread).ok());
@@ -147,10 +162,14 @@ fn left_out(telling: usize) -> Range<usize> {
     }
 }
 
-/// The culprit as it was last seen, with its stack where that was ever read: a task that is being ended shows none.
-fn process<'a>(culprit: &Culprit, nodes: &'a [Vec<Snapshot>]) -> Option<&'a Process> {
+/// The culprit as the answer has it, with its stack where that was ever read.
+fn process<'a>(culprit: &Culprit, (nodes, stands): Nodes<'a>) -> Option<&'a Process> {
+    let mut stands = stands.iter();
+    let stand = stands.find(|stand| stand.task.node == culprit.node)?;
     let snapshots = nodes.iter().flat_map(|snapshots| snapshots.iter().rev());
-    let of_node = snapshots.filter(|snapshot| snapshot.task.node == culprit.node);
+    let of_node = snapshots
+        .filter(|snapshot| snapshot.task.node == culprit.node)
+        .skip_while(|snapshot| snapshot.capture.id != stand.capture.id);
     let mut seen = of_node.flat_map(|snapshot| {
         let processes = snapshot.processes.iter();
         processes.filter(|process| process.identity.to_string() == culprit.process)
@@ -161,7 +180,20 @@ fn process<'a>(culprit: &Culprit, nodes: &'a [Vec<Snapshot>]) -> Option<&'a Proc
     with_stack.next().or(Some(last))
 }
 
-fn victims(page: &mut String, verdict: &Verdict) {
+/// Whether the one to blame has not run itself, which is what an answer's `since` is about then.
+fn stands_itself(culprit: &Culprit, stands: &[&Snapshot]) -> bool {
+    let mut stands = stands.iter().filter(|it| it.task.node == culprit.node);
+    let processes = stands.next().map(|stand| stand.processes.iter());
+    let mut processes = processes.into_iter().flatten();
+    let process = processes.find(|process| process.identity.to_string() == culprit.process);
+    let tid = culprit.thread.unwrap_or(culprit.pid);
+    process.is_some_and(|process| {
+        let mut threads = process.proc.threads.iter();
+        threads.any(|thread| thread.tid == tid && thread.unchanged_since.is_some())
+    })
+}
+
+fn victims(page: &mut String, verdict: &Verdict, stands: &[&Snapshot]) {
     if verdict.victims.is_empty() {
         return;
     }
@@ -185,7 +217,13 @@ fn victims(page: &mut String, verdict: &Verdict) {
         let word = word("process", "processes", pids.len());
         waiting.push(format!("{word} {}", few(&pids)));
     }
-    _ = writeln!(page, "\nwaiting  {}", waiting.join(", "));
+    let culprit = verdict.culprit.as_ref();
+    let runs = culprit.is_some_and(|culprit| !stands_itself(culprit, stands));
+    let since = verdict.since.filter(|_| runs);
+    let since = since.map_or_else(String::new, |since| {
+        format!(", all of them since {} UTC", since.human())
+    });
+    _ = writeln!(page, "\nwaiting  {}{since}", waiting.join(", "));
 }
 
 /// What shows it, by snapshot, in the order of the claim.
@@ -284,9 +322,7 @@ pub(crate) fn explanation(tried: &[Tried], ui: Ui) -> String {
 /// What people usually do about it; `docs/causes.md` has more.
 fn advice(cause: Cause) -> Option<&'static str> {
     Some(match cause {
-        Cause::RankBehind => {
-            "look at the line above: what it waits for is what the others wait for"
-        }
+        Cause::RankBehind => "look at the line above: the others go on when it is past it",
         Cause::RankDead => {
             "find out why it ended; give all ranks the same number of batches, and let the launcher end the others"
         }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use model::{Ending, Endpoint, Process, ProcessId, Snapshot, Thread, Trace};
 
+pub use ends::stand;
 use ends::{Over, over};
 use said::{notes, number};
 use window::window;

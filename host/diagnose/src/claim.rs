@@ -1,5 +1,8 @@
 //! How a rule says what it found.
 
+use model::Timestamp;
+
+use crate::case::{Fate, thread_index};
 use crate::scene::Scene;
 use crate::verdict::{Cause, Culprit, Evidence, State, Verdict};
 
@@ -7,6 +10,9 @@ use crate::verdict::{Cause, Culprit, Evidence, State, Verdict};
 pub(crate) struct Claim<'s, 'a> {
     scene: &'s Scene<'a>,
     verdict: Verdict,
+    /// The one to blame, and the thread of it.
+    culprit: Option<(usize, i32)>,
+    victims: Vec<usize>,
 }
 
 impl<'a> Scene<'a> {
@@ -21,7 +27,10 @@ impl<'a> Scene<'a> {
                 victims: Vec::new(),
                 findings: Vec::new(),
                 evidence: Vec::new(),
+                since: None,
             },
+            culprit: None,
+            victims: Vec::new(),
         }
     }
 }
@@ -34,7 +43,9 @@ impl Claim<'_, '_> {
 
     /// Blames a thread of a process.
     pub(crate) fn by_thread(mut self, actor: usize, thread: Option<i32>) -> Self {
-        self.verdict.culprit = Some(self.scene.case.culprit(actor, thread));
+        let case = &self.scene.case;
+        self.verdict.culprit = Some(case.culprit(actor, thread));
+        self.culprit = Some((actor, thread.unwrap_or(case.actors[actor].process.pid)));
         self
     }
 
@@ -47,6 +58,7 @@ impl Claim<'_, '_> {
     /// Names those who wait.
     pub(crate) fn holding_up(mut self, victims: &[usize]) -> Self {
         self.verdict.victims = self.scene.case.victims(victims);
+        self.victims = victims.to_vec();
         self
     }
 
@@ -63,6 +75,24 @@ impl Claim<'_, '_> {
     /// Says it in one sentence.
     pub(crate) fn say(mut self, summary: impl Into<String>) -> Verdict {
         self.verdict.summary = summary.into();
+        self.verdict.since = self.since();
         self.verdict
+    }
+
+    fn since(&self) -> Option<Timestamp> {
+        let case = &self.scene.case;
+        let (culprit, tid) = self.culprit?;
+        let unchanged = |actor: usize, tid: i32| {
+            let it = &case.actors[actor];
+            let thread = thread_index(it.process, tid).filter(|_| it.fate == Fate::Alive)?;
+            it.process.proc.threads[thread].unchanged_since
+        };
+        let node = case.actors[culprit].node;
+        let beside = self
+            .victims
+            .iter()
+            .filter(|it| case.actors[**it].node == node);
+        let waiting = beside.filter_map(|it| unchanged(*it, case.actors[*it].process.pid));
+        unchanged(culprit, tid).or_else(|| waiting.max())
     }
 }

@@ -87,6 +87,7 @@ fn plain(verdict: State, cause: Cause, summary: String, evidence: Vec<Evidence>)
         victims: Vec::new(),
         findings: Vec::new(),
         evidence,
+        since: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The answer of `taskscope why`: what is wrong, who is to blame, who merely waits, and what shows it.
 
+use model::Timestamp;
 use serde::Serialize;
 
 /// How the task is.
@@ -93,6 +94,10 @@ pub struct Verdict {
     pub findings: Vec<Verdict>,
     /// What shows it.
     pub evidence: Vec<Evidence>,
+    /// Since when the one to blame has not run; of one that runs, since when the last of those on its node that wait for it has
+    /// not. By the clock of that node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
 }
 
 /// Who is to blame.

@@ -46,7 +46,7 @@ struct Answered<'a> {
     at: model::Timestamp,
     /// Nodes that have stored nothing for a while, which are not judged.
     silent: &'a [diagnose::Silent],
-    /// Since when the one to blame has not run.
+    /// Since when nothing moves; a common time.
     since: Option<model::Timestamp>,
     twin: Option<&'a diagnose::Twin>,
     /// Snapshots that could not be read.

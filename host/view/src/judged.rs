@@ -1,12 +1,12 @@
 //! What is wrong at an instant, as `taskscope why` says it; each answer is kept, because it takes many snapshots.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use diagnose::{Culprit, History, Judgement, Newest, Silent, Twin};
+use diagnose::{History, Judgement, Newest, Silent, Twin};
 use futures_util::{StreamExt as _, stream};
-use model::{Snapshot, Timestamp};
+use model::{Snapshot, SnapshotId, Timestamp};
 use store::{Entry, Key, Place, RecordKey};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -28,7 +28,7 @@ const UNREAD: usize = 3;
 const FRESH: Duration = Duration::from_secs(5);
 
 /// The snapshots of one node that are judged, oldest first, by place in its history.
-type Chosen = std::collections::BTreeMap<usize, Arc<Snapshot>>;
+type Chosen = BTreeMap<usize, Arc<Snapshot>>;
 
 /// An answer, and how much of what it should rest on could not be read.
 #[derive(Debug)]
@@ -36,12 +36,21 @@ pub(crate) struct Answered {
     pub(crate) judgement: Judgement,
     /// Nodes that have stored nothing for a while, which are not judged.
     pub(crate) silent: Vec<Silent>,
-    /// Since when the one to blame has not moved; a common time.
+    /// By node, the snapshot that the answer is about, where that is not the newest: the task was told to end after it.
+    pub(crate) before_the_end: BTreeMap<String, Stand>,
+    /// Since when nothing moves; a common time.
     pub(crate) since: Option<Timestamp>,
     /// How it differs from the closest healthy rank.
     pub(crate) twin: Option<Twin>,
     /// Words on snapshots that could not be read, a few.
     pub(crate) unread: Vec<Arc<str>>,
+}
+
+/// A snapshot, and when it was taken; a common time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stand {
+    pub(crate) at: Timestamp,
+    pub(crate) id: SnapshotId,
 }
 
 /// An answer, how long it is taken to be so, and what it rests on.
@@ -208,11 +217,14 @@ async fn judged(
     let is_large = Work::is_large(newest.map(Arc::as_ref));
     let judged = work.done(is_large, move || judge(nodes)).await;
     let mut answered = judged.unwrap_or_else(|words| failed(&words));
-    let culprit = answered.judgement.verdict.culprit.as_ref();
-    let node = culprit.and_then(|culprit| moment.run.node(&culprit.node));
-    answered.since = answered
-        .since
-        .map(|since| node.map_or(since, |node| node.common(since)));
+    let verdict = &answered.judgement.verdict;
+    let common = |node: &str, at: Timestamp| moment.run.node(node).map_or(at, |it| it.common(at));
+    let culprit = verdict.culprit.as_ref();
+    let since = verdict.since.zip(culprit);
+    answered.since = since.map(|(since, culprit)| common(&culprit.node, since));
+    for (node, stand) in &mut answered.before_the_end {
+        stand.at = common(node, stand.at);
+    }
     answered.unread.extend(unread);
     answered
 }
@@ -271,9 +283,9 @@ fn judge(mut nodes: Vec<Seen>) -> Answered {
         })
         .collect();
     let judgement = diagnose::judge(&histories);
-    let culprit = judgement.verdict.culprit.as_ref();
     Answered {
-        since: culprit.and_then(|culprit| since(culprit, &histories)),
+        before_the_end: histories.iter().filter_map(before_the_end).collect(),
+        since: None,
         twin: diagnose::twin(&histories, &judgement.verdict),
         judgement,
         silent,
@@ -284,6 +296,7 @@ fn judge(mut nodes: Vec<Seen>) -> Answered {
 /// A fault of ours is said as one, and is no reason to show nothing else.
 fn failed(words: &str) -> Answered {
     Answered {
+        before_the_end: BTreeMap::new(),
         judgement: diagnose::judge(&[]),
         silent: Vec::new(),
         since: None,
@@ -292,21 +305,15 @@ fn failed(words: &str) -> Answered {
     }
 }
 
-/// Since when the thread that is to blame, else the main thread of its process, has not run by the clock of its node, as the newest
-/// snapshot says that tells. Who is told to end runs once more.
-fn since(culprit: &Culprit, histories: &[History<'_>]) -> Option<Timestamp> {
-    let snapshots = histories
-        .iter()
-        .flat_map(|history| history.snapshots.iter().rev());
-    let mut processes = snapshots
-        .filter(|snapshot| snapshot.task.node == culprit.node)
-        .flat_map(|snapshot| &snapshot.processes)
-        .filter(|process| process.identity.to_string() == culprit.process);
-    processes.find_map(|process| {
-        let tid = culprit.thread.unwrap_or(process.pid);
-        let mut threads = process.proc.threads.iter();
-        threads.find(|thread| thread.tid == tid)?.unchanged_since
-    })
+/// The node of a history and the snapshot that an answer is about by its clock, where that is not the newest.
+fn before_the_end(history: &History<'_>) -> Option<(String, Stand)> {
+    let capture = &diagnose::stand(history)?.capture;
+    let newest = history.snapshots.last()?;
+    let stand = Stand {
+        at: capture.started_at,
+        id: capture.id,
+    };
+    (capture.id != newest.capture.id).then(|| (newest.task.node.clone(), stand))
 }
 
 /// Reads those of a node that are worth it.

@@ -16,6 +16,12 @@ pub(super) struct Over<'a> {
     pub(super) told_to_end: Option<End<'a>>,
 }
 
+/// Returns the snapshot that an answer is about: the newest, or of a task that was told to end the last before that.
+pub fn stand<'a>(history: &History<'a>) -> Option<&'a Snapshot> {
+    let is_there = !history.snapshots.is_empty();
+    is_there.then(|| over(history).snapshots.last().copied())?
+}
+
 /// Returns what counts: of a task that was told to end, nothing from then on. There is a snapshot.
 pub(super) fn over<'a>(history: &History<'a>) -> Over<'a> {
     let all = &history.snapshots;

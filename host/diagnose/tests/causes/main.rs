@@ -14,6 +14,7 @@ mod nodes;
 mod pipes;
 mod ranks;
 mod rules;
+mod since;
 mod stops;
 mod story;
 mod twin;

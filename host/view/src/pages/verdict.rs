@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use model::Timestamp;
 
 use crate::digest::short;
-use crate::judged::Answered;
+use crate::judged::{Answered, Stand};
 use crate::moment::Moment;
 use crate::query::written;
 
@@ -33,8 +33,9 @@ pub(crate) fn verdict(answered: &Answered, moment: &Moment) -> Markup {
             a.cause href={ "docs/causes.html#" (verdict.cause.word()) } { (verdict.cause.word()) }
         }
         p.summary { (verdict.summary) }
+        (before_the_end(answered, moment))
         dl.facts {
-            @if let Some(culprit) = &verdict.culprit { (blame(culprit, answered.since, moment)) }
+            @if let Some(culprit) = &verdict.culprit { (blame(culprit, answered, moment)) }
             (victims(verdict))
         }
         (evidence("evidence", &verdict.evidence, moment))
@@ -83,13 +84,40 @@ fn word(state: State) -> &'static str {
     }
 }
 
-fn blame(culprit: &Culprit, since: Option<Timestamp>, moment: &Moment) -> Markup {
+/// That the answer is about an instant before this one, and the way there.
+fn before_the_end(answered: &Answered, moment: &Moment) -> Markup {
+    let culprit = answered.judgement.verdict.culprit.as_ref();
+    let stands = &answered.before_the_end;
+    let its = culprit.map_or_else(
+        || stands.first_key_value().map(|it| it.1),
+        |it| stands.get(&it.node),
+    );
+    let address = |stand: &Stand| {
+        written([
+            ("task", moment.run.id.task.to_string()),
+            ("attempt", moment.run.id.attempt.to_string()),
+            ("at", stand.id.to_string()),
+        ])
+    };
+    html! {
+        @if let Some(stand) = its {
+            p.stand {
+                "So it was before the task was told to end; below is what was left of it after that. "
+                a href={ "?" (address(stand)) } { "Look at " (stand.at.human()) " UTC" }
+            }
+        }
+    }
+}
+
+fn blame(culprit: &Culprit, answered: &Answered, moment: &Moment) -> Markup {
+    let stand = answered.before_the_end.get(&culprit.node);
+    let named = || moment.named(&culprit.node);
     let query = written([
         ("task", moment.run.id.task.to_string()),
         ("attempt", moment.run.id.attempt.to_string()),
         ("node", culprit.node.clone()),
         ("process", culprit.process.clone()),
-        ("at", moment.named(&culprit.node)),
+        ("at", stand.map_or_else(named, |stand| stand.id.to_string())),
     ]);
     html! {
         dt { "culprit" }
@@ -103,11 +131,17 @@ fn blame(culprit: &Culprit, since: Option<Timestamp>, moment: &Moment) -> Markup
             dt { "where" }
             dd { code { (short(&frame.function)) } " " span.path { (short(&frame.file)) ":" (frame.line) } }
         }
-        @if let Some(since) = since {
+        @if let Some(since) = answered.since {
             dt { "since" }
-            dd { time datetime=(since) { (since.human()) " UTC" } ", " (span_words(moment.at.since(since))) " before this instant" }
+            dd { time datetime=(since) { (since.human()) " UTC" } (for_how_long(since, stand, moment)) }
         }
     }
+}
+
+/// How long that was at the instant that the answer is about.
+fn for_how_long(since: Timestamp, stand: Option<&Stand>, moment: &Moment) -> String {
+    let (at, words) = stand.map_or((moment.at, "at this instant"), |it| (it.at, "then"));
+    format!(", for {} {words}", span_words(at.since(since)))
 }
 
 /// A time as people say it, in the two largest units.

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
+use model::Trigger;
 use serde_json::{Value, json};
 use taskscope_view::Shown;
 
@@ -58,13 +59,32 @@ fn since_when_it_stands_is_said_where_it_has_run_once_more_at_its_end_too() {
     let mut last = job::snapshot(STUCK, 1, STUCK.snapshots - 1);
     let of_the_stuck = &mut last.processes[1].proc.threads[0];
     let since = of_the_stuck.unchanged_since.take().unwrap();
+    last.capture.trigger = Some(Trigger::Signal);
     job::put(root.path(), &last);
     let page = Page::of(root.path());
     page.json("api/v1/why");
     let reply = page.get("");
     let text = reply.text();
-    let said = format!("<dt>since</dt><dd><time datetime=\"{since}\"");
+    let before = job::snapshot(STUCK, 1, STUCK.snapshots - 2).capture;
+    let said = format!(
+        "<dt>since</dt><dd><time datetime=\"{since}\">{} UTC</time>, for 6 s then<",
+        since.human()
+    );
     assert!(text.contains(&said), "{said} is not in {text}");
+    // Who follows the links comes to the instant before it was told to end.
+    for link in ["href=\"?task=", "href=\"process?"] {
+        let mut links = text.split(link).skip(1);
+        let there = links
+            .next()
+            .unwrap_or_default()
+            .split('"')
+            .next()
+            .unwrap_or_default();
+        assert!(
+            there.contains(&format!("at={}", before.id)),
+            "{link}: {there}"
+        );
+    }
 }
 
 #[test]
