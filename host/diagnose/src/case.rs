@@ -4,6 +4,7 @@
 mod cite;
 mod ears;
 mod ends;
+mod pauses;
 pub(crate) mod said;
 pub(crate) mod window;
 
@@ -15,7 +16,7 @@ use model::{Ending, Endpoint, Process, ProcessId, Snapshot, Thread, Trace};
 pub use ends::stand;
 use ends::{Over, over};
 use said::{notes, number};
-use window::window;
+use window::{unit, window};
 
 use crate::ending::End;
 use crate::motion::{self, Motion, Seen, Tracks};
@@ -213,7 +214,8 @@ impl<'a> Case<'a> {
         let newest = snapshots.len() - 1;
         let window = window(&snapshots, terms);
         let notes = notes(snapshots.iter().copied());
-        let motions = motion::of_all(&snapshots, &window, &terms.tracks);
+        let unit = unit(&snapshots, &window, terms);
+        let motions = motion::of_all(&snapshots, &window, &terms.tracks, unit);
         let by_identity = self.enter(&snapshots, &ends, main.is_some(), &motions);
         let mut endpoints = HashMap::new();
         for (index, endpoint) in snapshots[newest].ipc.endpoints.iter().enumerate() {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use model::{SharedFrame, Step};
 
-use crate::case::{Case, Fate, PATIENCE};
-use crate::graph::{EdgeKind, Graph};
+use crate::case::{Case, Fate};
+use crate::graph::{Edge, EdgeKind, Graph};
 use crate::motion::{Motion, Sign};
 use crate::python;
 use crate::wait::Wait;
@@ -92,7 +92,9 @@ fn group(case: &Case<'_>, graph: &Graph, ranks: Vec<usize>) -> Group {
         .filter(|rank| meeting.contains(rank) && case.actors[*rank].stands())
         .collect();
     let is_patient = alive.iter().all(|rank| case.node_of(*rank).is_patient());
-    let still = |rank: &usize| stands_still(case, *rank, waiting.contains(rank));
+    let counts = |rank: &usize| case.actors[*rank].seen.is_some_and(|seen| seen.counts);
+    let counts = alive.iter().any(counts);
+    let still = |rank: &usize| stands_still(case, graph, *rank, (waiting.contains(rank), counts));
     let is_stalled = is_patient
         && !alive.is_empty()
         && alive.iter().all(still)
@@ -140,12 +142,10 @@ fn waits_long(case: &Case<'_>, rank: usize, alive: &[usize]) -> bool {
         .filter_map(|rank| case.actors[*rank].seen)
         .map(|seen| seen.step_time)
         .max();
-    // How long it waits as a rule is not known of one that has waited nearly as long as it was seen.
-    // But where steps are counted, how long one takes is.
+    // How long it waits as a rule is not known. But where steps are counted, how long one takes is.
     let is_known = step_time
         .is_some_and(|time| !time.is_zero() && seen.main_still >= time.saturating_mul(STEP_TIMES));
-    let ran_for = seen.intervals.saturating_sub(seen.main_still_for);
-    if !is_known && ran_for < PATIENCE && seen.main_still_for < 2 * PATIENCE && !seen.main_ran {
+    if !seen.is_patient(seen.main_still, is_known) && !seen.main_ran {
         return false;
     }
     // That it did not run is known from one snapshot to another: it may have been half an interval longer at both ends.
@@ -178,17 +178,17 @@ fn wakes_by_itself(wait: &Wait) -> bool {
 }
 
 /// Whether a rank does not get on, nor anything that descends from it.
-fn stands_still(case: &Case<'_>, rank: usize, waits: bool) -> bool {
+fn stands_still(
+    case: &Case<'_>,
+    graph: &Graph,
+    rank: usize,
+    (waits, counts): (bool, bool),
+) -> bool {
     let actor = &case.actors[rank];
     if waits && !actor.main_ran() {
         return true;
     }
     let motion = |actor: usize| case.actors[actor].motion();
-    // One that sleeps and does not wake in between comes back, and for how long it sleeps is not seen.
-    let may_come_back = |actor: usize| {
-        let it = &case.actors[actor];
-        it.wait == Wait::Sleep && !it.main_ran() && !it.main_is_still_for(2 * PATIENCE)
-    };
     let rests = |actor: usize| {
         let moves_not = match motion(actor) {
             Motion::Still => true,
@@ -197,13 +197,20 @@ fn stands_still(case: &Case<'_>, rank: usize, waits: bool) -> bool {
             Motion::Advances(Sign::Heard) => waits && actor == rank,
             _ => false,
         };
-        moves_not && !may_come_back(actor)
+        moves_not && !case.actors[actor].comes_back(counts) && !asks_a_stranger(case, graph, actor)
     };
     let turns = actor.seen.is_some_and(|seen| seen.turns());
     // A child that uses a processor is at work for its rank: a compiler, a decoder.
     let children = case.descendants(rank).into_iter();
     let mut children = children.filter(|child| case.actors[*child].fate == Fate::Alive);
     (rests(rank) || turns) && children.all(|child| rests(child) || motion(child) == Motion::Unknown)
+}
+
+/// Whether a process waits for an answer of somebody who is not watched, and has not waited for long.
+fn asks_a_stranger(case: &Case<'_>, graph: &Graph, actor: usize) -> bool {
+    let is_outside =
+        |edge: &Edge| edge.kind == EdgeKind::SocketRead && edge.outside && edge.wakers.is_empty();
+    graph.edge(actor).is_some_and(is_outside) && !case.is_long_unanswered(actor)
 }
 
 /// Whether all ranks are in the same kind of wait and each wakes now and then: they may well exchange data.

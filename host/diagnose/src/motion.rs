@@ -2,17 +2,20 @@
 
 mod calls;
 mod heard;
+mod round;
+mod seen;
 mod track;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use model::{Process, ProcessId, SharedFrame, Snapshot, Thread};
+use model::{Process, ProcessId, SharedFrame, Snapshot, Thread, Trigger};
 
 use crate::case::{main_thread, trace_of};
 use crate::python::same_place;
-use calls::{same_for, work_for};
+use calls::{is_of_library, is_seldom};
 use heard::{Heard, heard, hears};
+pub(crate) use seen::Seen;
 pub(crate) use track::Tracks;
 
 /// What a process did over the window.
@@ -28,50 +31,6 @@ pub(crate) enum Motion {
     Spins,
     /// It got on.
     Advances(Sign),
-}
-
-/// A process over the window, and its main thread.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
-    pub(crate) motion: Motion,
-    /// Bytes that it wrote, little as it may be; 0 also where that is not known.
-    pub(crate) written_bytes: u64,
-    /// How often it asked the kernel to write, whatever came of it; 0 also where that is not known.
-    pub(crate) write_calls: u64,
-    /// Whether the main thread was given a processor.
-    pub(crate) main_ran: bool,
-    /// Whether it was in every interval.
-    pub(crate) main_ran_always: bool,
-    /// The motion over the newest interval alone.
-    pub(crate) lately: Motion,
-    /// Whether the main thread is where it was throughout.
-    pub(crate) stands: bool,
-    /// How many intervals up to now the main thread was seen in the same call of the same functions.
-    pub(crate) same_for: usize,
-    /// So many intervals in one call, using a processor, may be work.
-    work_for: usize,
-    /// How many intervals it was seen for, over all snapshots.
-    pub(crate) intervals: usize,
-    /// How many intervals up to now no thread of it ran, over all snapshots.
-    pub(crate) still_for: usize,
-    /// How many intervals up to now its main thread did not run.
-    pub(crate) main_still_for: usize,
-    /// How long its main thread has not run, up to now.
-    pub(crate) main_still: Duration,
-    /// The longest time before that in which it did not run between two snapshots or more.
-    pub(crate) main_still_before: Duration,
-    /// The longest time that it took to count one further, as far as that was seen.
-    pub(crate) step_time: Duration,
-    /// How long it has not counted further, up to now.
-    pub(crate) step_since: Duration,
-}
-
-impl Seen {
-    /// Whether its main thread turns in a loop as far as can be told: a loop over several lines may be at one of them a few times by
-    /// chance; and one that runs without the interpreter's lock is in a call of a library, which is there to compute.
-    pub(crate) fn turns(&self) -> bool {
-        self.motion == Motion::Spins && self.same_for > self.work_for
-    }
 }
 
 /// What showed that a process got on.
@@ -106,6 +65,7 @@ pub(crate) fn of_all(
     snapshots: &[&Snapshot],
     window: &[usize],
     tracks: &Tracks,
+    unit: Duration,
 ) -> HashMap<ProcessId, Seen> {
     let mut seen: HashMap<ProcessId, Vec<(usize, &Process)>> = HashMap::new();
     for (position, snapshot) in snapshots.iter().enumerate() {
@@ -123,7 +83,7 @@ pub(crate) fn of_all(
         let in_window = all.iter().filter(|(position, _)| window.contains(position));
         let views: Vec<(usize, &Process)> = in_window.copied().collect();
         let (main_ran, stands) = main(&views);
-        let mut track = tracks.of(identity);
+        let mut track = tracks.of(identity, begins(snapshots, all[0].0, identity));
         for (position, process) in &all {
             track.see(at(*position), process);
         }
@@ -135,9 +95,14 @@ pub(crate) fn of_all(
             main_ran_always: ran_always(&views),
             lately: of(snapshots, &views[views.len().saturating_sub(2)..], &heard),
             stands,
-            same_for: same_for(&all),
-            work_for: work_for(&views),
-            intervals: track.intervals,
+            same_for: track.call.intervals,
+            same: (track.call.time, track.call.ran),
+            is_of_library: is_of_library(&views),
+            is_young: track.is_young(unit),
+            counts: track.counts(),
+            is_seldom: is_seldom(&views, at(newest).since(at(views[0].0)), unit),
+            keeps_lock: (track.holder.time, track.holder.ran),
+            unit,
             still_for: still_for(&all),
             main_still_for: track.still_intervals,
             main_still: track.still,
@@ -148,6 +113,19 @@ pub(crate) fn of_all(
         (identity, seen)
     });
     seen.collect()
+}
+
+/// Whether a process began shortly before the snapshot in which it is seen first: it was not in the one before that, or the task
+/// began with it.
+fn begins(snapshots: &[&Snapshot], position: usize, identity: ProcessId) -> bool {
+    let first = snapshots[position];
+    let root = first.scope.as_ref().map(|scope| scope.root);
+    let is_first = first.capture.trigger == Some(Trigger::Start) && root == Some(identity);
+    let before = position.checked_sub(1).map(|before| snapshots[before]);
+    // Long runs are not read in full.
+    let is_next =
+        |before: &Snapshot| before.capture.sequence.checked_add(1) == Some(first.capture.sequence);
+    is_first || before.is_some_and(is_next)
 }
 
 /// How many intervals up to now no thread ran.
@@ -310,6 +288,18 @@ fn runs(thread: &Thread) -> Option<(&str, &str)> {
         parts.next().unwrap_or_default(),
         parts.nth(1).unwrap_or_default(),
     ))
+}
+
+/// How long a thread ran: the first number of `schedstat`.
+fn ran_for(thread: &Thread) -> Option<Duration> {
+    let text = thread.schedstat.as_deref()?;
+    let ran = text.split_ascii_whitespace().next()?;
+    ran.parse().ok().map(Duration::from_nanos)
+}
+
+/// How long a thread ran or waited for a processor: all but its sleep.
+fn occupied(thread: &Thread) -> Option<Duration> {
+    Some(ran_for(thread)? + held_back(thread))
 }
 
 /// How long a thread has waited for a processor: the second number of `schedstat`; nothing where that is not known.

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use model::{Snapshot, Timestamp};
 
-/// How many of the newest snapshots are read.
-const NEWEST: usize = 12;
+/// How many of the newest snapshots are read: what takes longest to call a hang shows in them.
+const NEWEST: usize = 18;
 /// How many before the instant when things came to a stand, and how many from there on.
 const AROUND: usize = 4;
 /// How many of the first.

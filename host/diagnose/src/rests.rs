@@ -1,5 +1,7 @@
 //! Whether everybody rests by design: waits for a time, for work, for a child or a process that does so.
 
+use model::Ending;
+
 use crate::case::{Actor, Fate, trace_of};
 use crate::graph;
 use crate::motion::{self, Motion};
@@ -14,7 +16,9 @@ use crate::words;
 pub(crate) fn rests(scene: &Scene<'_>) -> Option<(String, Vec<Evidence>)> {
     let case = &scene.case;
     let is_short = case.nodes.iter().any(|node| node.window.len() < 3);
-    let has_zombie = case.actors.iter().any(|it| it.fate == Fate::Zombie);
+    // That one ended well whose parent has not asked yet is nothing.
+    let is_lost = |it: &Actor<'_>| it.fate == Fate::Zombie && it.ending() != Ending::Exited(0);
+    let has_zombie = case.actors.iter().any(is_lost);
     if is_short || has_zombie || scene.groups.iter().any(|group| group.is_stalled) {
         return None;
     }
@@ -59,15 +63,16 @@ fn is_resting(scene: &Scene<'_>, index: usize) -> bool {
         Wait::Running => actor.motion() == Motion::Idle,
         // Whoever only itself could wake needs a thread that may.
         Wait::Epoll { .. } => scene.graph.edge(index).is_none_or(|edge| {
-            let by_itself = edge.wakers == [index] && !scene.is_alone(index);
-            edge.outside || edge.wakers.is_empty() || by_itself
+            edge.outside || edge.wakers.is_empty() || is_by_itself(scene, index)
         }),
         Wait::Poll { fds, is_timed } => {
             let first = fds.first();
             let target = first.and_then(|fd| graph::target_of(&scene.case, index, *fd));
             is_timed || scene.serves(index) || target.is_some_and(|it| is_told(actor, &it))
         }
-        Wait::Read { target, .. } => is_told(actor, &target),
+        Wait::Read { target, .. } => {
+            is_told(actor, &target) || hears_last(scene, index) || is_by_itself(scene, index)
+        }
         Wait::Futex {
             is_private: true,
             is_timed,
@@ -80,6 +85,30 @@ fn is_resting(scene: &Scene<'_>, index: usize) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether another thread of a process may give what it waits for, and nobody else.
+fn is_by_itself(scene: &Scene<'_>, index: usize) -> bool {
+    let edge = scene.graph.edge(index);
+    edge.is_some_and(|edge| edge.wakers == [index]) && !scene.is_alone(index)
+}
+
+/// Whether a process reads from a connection that leads out of the task, over which something came after all that it said: news are
+/// told to it as they come.
+fn hears_last(scene: &Scene<'_>, index: usize) -> bool {
+    let actor = &scene.case.actors[index];
+    let is_outside = scene.graph.edge(index).is_some_and(|edge| edge.outside);
+    let Wait::Read { target, .. } = &actor.wait else {
+        return false;
+    };
+    let endpoint = scene.case.nodes[actor.node].endpoint(target);
+    let tcp = endpoint.and_then(|(_, endpoint)| endpoint.tcp.as_ref());
+    let has_heard = tcp.is_some_and(|tcp| {
+        let is_any = tcp.bytes_received.is_some_and(|count| count > 0);
+        let times = tcp.last_received_ms.zip(tcp.last_sent_ms);
+        is_any && times.is_some_and(|(heard, said)| heard < said)
+    });
+    is_outside && has_heard
 }
 
 /// Descriptors by which the kernel tells what happens in the world: inotify(7), fanotify(7), `timerfd_create(2)`, signalfd(2); and what

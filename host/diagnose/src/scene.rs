@@ -115,7 +115,7 @@ impl<'a> Scene<'a> {
                 // may come as slowly as it likes, and for whom a mere child looks again is not known.
                 let is_paced = it.motion() == Motion::Idle
                     && (feeds || (!wakers.contains(&other) && !waits_for_those(other, &seen)));
-                let sleeps = waits_for_a_time(&it.wait) && it.motion() == Motion::Still;
+                let sleeps = it.wait.is_for_a_time() && it.motion() == Motion::Still;
                 let writes = it.seen.is_some_and(|seen| seen.written_bytes > 0);
                 let works = !matches!(it.motion(), Motion::Still | Motion::Idle) || writes;
                 if it.fate == Fate::Alive && (works || sleeps || is_paced) && other != actor {
@@ -140,7 +140,7 @@ impl<'a> Scene<'a> {
     /// Whether a process is at work, looks again now and then, or sleeps for a time.
     pub(crate) fn may_act(&self, actor: usize) -> bool {
         let it = &self.case.actors[actor];
-        it.motion() != Motion::Still || waits_for_a_time(&it.wait)
+        it.motion() != Motion::Still || it.wait.is_for_a_time()
     }
 
     /// Whether the thread whose wait counts for a process was given no processor during the window.
@@ -315,13 +315,6 @@ impl<'a> Scene<'a> {
                 .iter()
                 .any(|child| roots.contains(child))
     }
-}
-
-fn waits_for_a_time(wait: &Wait) -> bool {
-    matches!(
-        wait,
-        Wait::Sleep | Wait::Poll { is_timed: true, .. } | Wait::Epoll { is_timed: true, .. }
-    )
 }
 
 fn stall(case: &Case<'_>, groups: &[Group]) -> Stall {

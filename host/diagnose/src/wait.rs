@@ -50,6 +50,16 @@ pub(crate) enum Wait {
     Signal,
 }
 
+impl Wait {
+    /// Whether it ends when a time has come, if not before.
+    pub(crate) fn is_for_a_time(&self) -> bool {
+        matches!(
+            self,
+            Self::Sleep | Self::Poll { is_timed: true, .. } | Self::Epoll { is_timed: true, .. }
+        )
+    }
+}
+
 /// Returns what the main thread of a process waits for, and the thread that does: where the main thread waits for another thread
 /// of Python to end or to give a result, it is that one's wait that counts.
 pub(crate) fn of_main(process: &Process) -> (Wait, i32) {

@@ -1,5 +1,7 @@
 //! What a process listens to: sockets that others may connect to, and connections that it reads from.
 
+use std::time::Duration;
+
 use model::Thread;
 
 use super::Case;
@@ -20,6 +22,26 @@ impl Case<'_> {
             let mut owners = endpoint.owners.iter();
             owners.any(|owner| owner.identity == it.process.identity)
         })
+    }
+
+    /// Whether a process has read from a connection for longer than most answers take: since it came there, or since something
+    /// went over that connection.
+    pub(crate) fn is_long_unanswered(&self, actor: usize) -> bool {
+        let it = &self.actors[actor];
+        let tcp = match &it.wait {
+            Wait::Read { target, .. } => self.nodes[it.node].endpoint(target),
+            _ => None,
+        };
+        let tcp = tcp.and_then(|(_, endpoint)| endpoint.tcp.as_ref());
+        let has_heard = tcp.is_some_and(|tcp| tcp.bytes_received.is_some_and(|count| count > 0));
+        let heard = tcp
+            .and_then(|tcp| tcp.last_received_ms)
+            .filter(|_| has_heard);
+        let said = tcp.and_then(|tcp| tcp.last_sent_ms);
+        let quiet = heard.into_iter().chain(said).min();
+        let quiet = quiet.map(|ago| Duration::from_millis(ago.into()));
+        it.seen
+            .is_some_and(|seen| seen.is_long_unanswered(quiet.unwrap_or(seen.main_still)))
     }
 
     /// Whether `other` reads from one of a pair of sockets without a name, whose other one its ancestor `actor` holds: by such

@@ -30,13 +30,7 @@ pub(super) fn before_the_end<'a>(snapshots: &[&'a Snapshot]) -> Vec<&'a Snapshot
 /// so many of them make the patience of `terms`.
 pub(crate) fn window(snapshots: &[&Snapshot], terms: &Terms) -> Vec<usize> {
     let newest = snapshots.len() - 1;
-    let interval = snapshots[newest]
-        .capture
-        .interval_s
-        .filter(|it| it.is_finite() && *it > 0.0);
-    let interval = Duration::try_from_secs_f64(interval.unwrap_or(0.0)).unwrap_or_default();
-    let intervals = u32::try_from(PATIENCE).unwrap_or(u32::MAX);
-    let least = interval.min(terms.patience / intervals).mul_f64(CLOSEST);
+    let least = apart(snapshots, terms).mul_f64(CLOSEST);
     let mut window = vec![newest];
     for position in (terms.whole_from..newest).rev() {
         let last = snapshots[window[window.len() - 1]].capture.started_at;
@@ -49,4 +43,24 @@ pub(crate) fn window(snapshots: &[&Snapshot], terms: &Terms) -> Vec<usize> {
     }
     window.reverse();
     window
+}
+
+/// How far apart snapshots are meant to be, as far as that counts.
+fn apart(snapshots: &[&Snapshot], terms: &Terms) -> Duration {
+    let interval = snapshots[snapshots.len() - 1].capture.interval_s;
+    let interval = interval.filter(|it| it.is_finite() && *it > 0.0);
+    let interval = Duration::try_from_secs_f64(interval.unwrap_or(0.0)).unwrap_or_default();
+    let intervals = u32::try_from(PATIENCE).unwrap_or(u32::MAX);
+    interval.min(terms.patience / intervals)
+}
+
+/// The time that counts as one interval; where none is told, what lies between the snapshots of the window.
+pub(super) fn unit(snapshots: &[&Snapshot], window: &[usize], terms: &Terms) -> Duration {
+    let at = |position: usize| snapshots[position].capture.started_at;
+    let span = at(window[window.len() - 1]).since(at(window[0]));
+    let between = u32::try_from(window.len() - 1).unwrap_or(u32::MAX).max(1);
+    match apart(snapshots, terms) {
+        Duration::ZERO => span / between,
+        apart => apart,
+    }
 }

@@ -6,16 +6,23 @@ use std::time::Duration;
 use model::{Process, ProcessId, Timestamp};
 use serde_json::Number;
 
+use super::calls::{Call, Holder, main_ran_for};
 use super::{held_back, runs};
 use crate::case::main_thread;
 
 /// How long a main thread stood still, now and before, and how long it takes to count one further.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Track {
+    /// When it was first seen, and whether it was not there before.
+    begin: Option<Timestamp>,
+    is_born: bool,
     /// When it was last seen, and by what it is told whether it has run since.
     last: Option<(Timestamp, Option<(String, String)>)>,
-    /// How many intervals it was seen for.
-    pub(crate) intervals: usize,
+    /// The call that it is in, and for how long it had run when it was last seen.
+    pub(super) call: Call,
+    ran: Option<Duration>,
+    /// Who has the interpreter's lock.
+    pub(super) holder: Holder,
     /// How many intervals up to now it did not run.
     pub(crate) still_intervals: usize,
     /// How long it has not run, up to now.
@@ -31,6 +38,9 @@ pub(crate) struct Track {
     step: Option<(Timestamp, Number, Duration)>,
 }
 
+/// So many intervals are the youth of a process: it loads, connects and compiles.
+const YOUNG: u32 = 6;
+
 /// So many steps show how long one takes without the first.
 const MANY: f64 = 3.0;
 
@@ -38,6 +48,8 @@ const MANY: f64 = 3.0;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tracks {
     of: HashMap<ProcessId, Track>,
+    /// Whether a snapshot was seen.
+    has_begun: bool,
 }
 
 impl Track {
@@ -47,10 +59,22 @@ impl Track {
         if known.is_some_and(|then| at <= then) {
             return;
         }
+        self.holder.see(at, process);
+        let ran = main_ran_for(process);
+        let ran_before = std::mem::replace(&mut self.ran, ran);
+        if let Some(then) = known {
+            let elapsed = at.since(then);
+            let more = ran_before
+                .zip(ran)
+                .map(|(then, now)| now.saturating_sub(then));
+            self.call.see(process, elapsed, more.unwrap_or(elapsed));
+        } else {
+            self.begin = Some(at);
+            self.call.begin(process);
+        }
         let thread = main_thread(process);
         let ran = thread.and_then(runs);
         if let Some((then, before)) = &self.last {
-            self.intervals += 1;
             let before = before
                 .as_ref()
                 .map(|(time, turns)| (time.as_str(), turns.as_str()));
@@ -67,6 +91,22 @@ impl Track {
             ran.map(|(time, turns)| (time.to_owned(), turns.to_owned())),
         ));
         self.count(at, process);
+    }
+
+    /// Whether it has hardly begun: it was seen from its begin, came to a stand soon, has counted no step and is in no loop that has
+    /// come round.
+    pub(super) fn is_young(&self, unit: Duration) -> bool {
+        let stood = self.still.max(self.call.time);
+        let seen = self.begin.zip(self.last.as_ref());
+        let ran_for = seen.map(|(begin, (now, _))| now.since(begin).saturating_sub(stood));
+        let is_soon = ran_for.is_some_and(|time| time < unit * YOUNG);
+        self.is_born && is_soon && !self.counts() && !self.call.is_in_a_round()
+    }
+
+    /// Whether it has counted: what is above one was not counted from there, as far as anybody knows.
+    pub(super) fn counts(&self) -> bool {
+        let value = self.step.as_ref().and_then(|(_, value, _)| value.as_f64());
+        self.first_step.is_some() || value.is_some_and(|value| value > 1.0)
     }
 
     /// How long it has not counted further, up to now.
@@ -113,18 +153,25 @@ impl Track {
 }
 
 impl Tracks {
-    /// Returns what is known of a process.
-    pub(super) fn of(&self, identity: ProcessId) -> Track {
-        self.of.get(&identity).cloned().unwrap_or_default()
+    /// Returns what is known of a process; of one that was not seen yet, whether it begins.
+    pub(super) fn of(&self, identity: ProcessId, begins: bool) -> Track {
+        self.of.get(&identity).cloned().unwrap_or_else(|| Track {
+            is_born: self.has_begun || begins,
+            ..Track::default()
+        })
     }
 
     /// Goes on to a later snapshot, whose processes these are, and forgets all others.
     pub(crate) fn see(&mut self, at: Timestamp, processes: &[Process]) {
         let mut before = std::mem::take(&mut self.of);
         for process in processes {
-            let mut track = before.remove(&process.identity).unwrap_or_default();
+            let mut track = before.remove(&process.identity).unwrap_or_else(|| Track {
+                is_born: self.has_begun,
+                ..Track::default()
+            });
             track.see(at, process);
             self.of.insert(process.identity, track);
         }
+        self.has_begun = true;
     }
 }

@@ -13,7 +13,7 @@ use crate::words;
 pub(super) const SHARED: Rule = Rule {
     name: "busy-loop",
     needs: "processes that wait for memory they share with one that uses a processor",
-    proves: "those that share a lock or barrier have waited for three intervals for the only ones that do not wait for it, which have turned at one line for five",
+    proves: "those that share a lock or barrier have waited for three intervals for the only ones that do not wait for it, which have turned at one line for six",
     refuted_by: "one of them gets on",
     holds: busy,
 };
@@ -21,7 +21,7 @@ pub(super) const SHARED: Rule = Rule {
 pub(super) const STEPS: Rule = Rule {
     name: "busy-loop-by-steps",
     needs: "a number that a frame counts, seen to grow, and processor time at one line",
-    proves: "a process that counted its steps has turned at one line for ten times as long as a step took, and five intervals",
+    proves: "a process that counted its steps has turned at one line for ten times as long as a step took, and six intervals",
     refuted_by: "it counts on, or is at other lines, or reads, writes or touches new memory",
     holds: stopped_counting,
 };
@@ -85,7 +85,7 @@ fn waits_for_one_of(scene: &Scene<'_>, actor: usize, spinning: &[usize]) -> bool
 
 /// How many steps' time, and how many intervals, a process turns before that is a matter.
 const STEP_TIMES: u32 = 10;
-const INTERVALS: f64 = 5.0;
+const INTERVALS: f64 = 6.0;
 
 fn stopped_counting(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let none = || "no process that counted its steps turns at one line instead".to_owned();

@@ -14,8 +14,8 @@ use crate::words;
 pub(super) const RULE: Rule = Rule {
     name: "gil-held",
     needs: "Python stacks with who holds the interpreter lock, in three snapshots or more; what the other threads wait for",
-    proves: "the same thread held the lock at the same line in every snapshot, while another waited for it all the time",
-    refuted_by: "another thread held it in between, or nobody wants it",
+    proves: "the same thread held the lock at the same line in every snapshot for seven intervals, while another waited for it all the time",
+    refuted_by: "another thread held it in between, the holder did something else than to run, or nobody wants it",
     holds,
 };
 
@@ -48,7 +48,8 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             continue;
         }
         let views = seen;
-        let Some(holder) = holder(&views) else {
+        let is_long = actor.seen.is_some_and(|seen| seen.keeps_lock());
+        let Some(holder) = holder(&views).filter(|_| is_long) else {
             continue;
         };
         let Some(wanting) = wanting(&views, holder) else {

@@ -1,8 +1,9 @@
 //! Pipes: full with nobody who reads, or with nobody left at the other end.
 
 use super::Rule;
-use crate::case::Fate;
-use crate::graph::{Edge, EdgeKind};
+use crate::case::{Case, Fate};
+use crate::graph::{Edge, EdgeKind, target_of};
+use crate::motion::Motion;
 use crate::scene::Scene;
 use crate::signals::catches;
 use crate::verdict::{Cause, State, Verdict};
@@ -24,7 +25,7 @@ pub(super) const FULL: Rule = Rule {
     name: "pipe-full",
     needs: "a process that has waited for room in a pipe over two intervals, and who could read from it",
     proves: "the pipe is full and its readers do something else",
-    refuted_by: "a reader reads, or ran in between",
+    refuted_by: "a reader reads, ran in between, or comes back from a pause",
     holds: full,
 };
 
@@ -34,9 +35,14 @@ fn stands(scene: &Scene<'_>, actor: usize) -> bool {
     it.main_is_still_for(2) && (!by_another || scene.waits_all_the_time(actor))
 }
 
-fn target(wait: &Wait) -> Option<&str> {
-    match wait {
-        Wait::Read { target, .. } | Wait::Write { target, .. } => Some(target),
+/// The one thing that a process reads, writes or polls.
+fn target(case: &Case<'_>, actor: usize) -> Option<String> {
+    match &case.actors[actor].wait {
+        Wait::Read { target, .. } | Wait::Write { target, .. } => Some(target.clone()),
+        Wait::Poll { fds, .. } => match fds.as_slice() {
+            [fd] => target_of(case, actor, *fd),
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -44,10 +50,9 @@ fn target(wait: &Wait) -> Option<&str> {
 fn orphaned(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
     let is_orphaned = |actor: usize, edge: &Edge| {
-        let mine = target(&case.actors[actor].wait);
-        let same = |waker: &usize| {
-            *waker == actor || (stands(scene, *waker) && target(&case.actors[*waker].wait) == mine)
-        };
+        let mine = target(case, actor);
+        let is_there = |waker: usize| mine.is_some() && target(case, waker) == mine;
+        let same = |waker: &usize| *waker == actor || (stands(scene, *waker) && is_there(*waker));
         !edge.outside && !edge.wakers.is_empty() && edge.wakers.iter().all(same)
     };
     for (index, _) in case.alive() {
@@ -95,9 +100,16 @@ fn is_told_of_children(scene: &Scene<'_>, actor: usize) -> bool {
     catches(it.process, SIGCHLD) && children.any(|child| case.actors[*child].fate == Fate::Alive)
 }
 
+/// Whether a process that should read is elsewhere than it was, or comes back from a pause.
+fn is_away(scene: &Scene<'_>, reader: usize) -> bool {
+    let reader = &scene.case.actors[reader];
+    let gets_on = matches!(reader.motion(), Motion::Advances(_));
+    gets_on || !reader.stands() || reader.comes_back(false)
+}
+
 fn full(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
-    for (index, actor) in case.alive() {
+    for (index, _) in case.alive() {
         let Some(edge) = scene.graph.edge(index) else {
             continue;
         };
@@ -106,17 +118,17 @@ fn full(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         {
             continue;
         }
-        let mine = target(&actor.wait);
+        let mine = target(case, index);
         let others: Vec<usize> = edge
             .wakers
             .iter()
             .copied()
             .filter(|waker| *waker != index)
             .collect();
-        let reads = |waker: usize| matches!(&case.actors[waker].wait, Wait::Read { target, .. } if Some(target.as_str()) == mine);
+        let reads = |waker: usize| matches!(&case.actors[waker].wait, Wait::Read { target, .. } if Some(target) == mine.as_ref());
         if others
             .iter()
-            .any(|waker| reads(*waker) || !case.actors[*waker].stands())
+            .any(|waker| reads(*waker) || is_away(scene, *waker))
             || (others.is_empty() && !edge.outside)
         {
             continue;

@@ -8,8 +8,8 @@ use crate::words;
 
 pub(super) const RULE: Rule = Rule {
     name: "stopped",
-    needs: "the state of processes and where the kernel has them, in two snapshots",
-    proves: "a process is in state T (stopped by a signal) or t (by a debugger), or frozen, and was so before; it is a rank, or the task waits for it",
+    needs: "the state of processes and where the kernel has them, over three intervals",
+    proves: "a process is in state T (stopped by a signal) or t (by a debugger), or frozen, and was so all the time; it is a rank, or the task waits for it",
     refuted_by: "it runs in a later snapshot, or the task gets on without it",
     holds,
 };
@@ -60,15 +60,15 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     Ok(vec![claim.shown_by(evidence).shown_by(seen).say(summary)])
 }
 
-/// Whether it was stopped in the snapshot before as well.
+/// Whether it has been stopped for the whole window: somebody may stop a task for a moment, and let it go on.
 fn was_stopped(scene: &Scene<'_>, actor: usize) -> bool {
     let node = scene.case.node_of(actor);
-    let [.., before, _] = node.window.as_slice() else {
-        return false;
-    };
     let identity = scene.case.actors[actor].process.identity;
-    let mut processes = node.snapshots[*before].processes.iter();
-    processes.any(|process| process.identity == identity && is_held(&wait::of_main(process).0))
+    let is_held_at = |position: &usize| {
+        let mut processes = node.snapshots[*position].processes.iter();
+        processes.any(|process| process.identity == identity && is_held(&wait::of_main(process).0))
+    };
+    node.is_patient() && node.window.iter().all(is_held_at)
 }
 
 fn is_held(wait: &Wait) -> bool {

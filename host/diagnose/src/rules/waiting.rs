@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{Rule, ranks};
-use crate::case::{Fate, PATIENCE};
+use crate::case::Fate;
 use crate::graph::EdgeKind;
 use crate::group::Group;
-use crate::motion::Motion;
+use crate::motion::{Motion, Seen};
 use crate::scene::Scene;
 use crate::verdict::{Cause, Evidence, State, Verdict};
 use crate::wait::{self, Wait};
@@ -83,6 +83,9 @@ fn file_lock(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     if holder.is_some_and(|holder| waited_itself(scene, holder)) {
         return Err("the lock went from one to another".to_owned());
     }
+    if holder.is_some_and(|holder| stands_by(scene, &waiting, holder)) {
+        return Err("those who wait have done nothing else since they began, and the holder looks again: they may stand by".to_owned());
+    }
     let culprit = holder.unwrap_or(first);
     must_be_hopeless(scene, first)?;
     let is_known = edge.is_some();
@@ -101,6 +104,17 @@ fn file_lock(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let claim = claim.shown_by(scene.standing(first));
     let summary = of_file_lock(scene, &waiting, holder, is_known);
     Ok(vec![claim.shown_by(scene.standing(culprit)).say(summary)])
+}
+
+/// Whether those who wait for a lock came for nothing else, as one does that takes over when the holder ends, and the holder wakes now
+/// and then.
+fn stands_by(scene: &Scene<'_>, waiting: &[usize], holder: usize) -> bool {
+    let case = &scene.case;
+    let comes_for_it = |actor: &usize| {
+        let is_young = case.actors[*actor].seen.is_some_and(|seen| seen.is_young);
+        is_young && !case.descendants(*actor).contains(&holder)
+    };
+    waiting.iter().all(comes_for_it) && scene.may_act(holder)
 }
 
 /// Says who may have a lock that was not seen: anybody who is at work or asleep.
@@ -225,6 +239,8 @@ fn held_up_by<'a>(scene: &'a Scene<'_>, rank: usize) -> Option<&'a Group> {
 fn waits_for_peer(scene: &Scene<'_>, actor: usize) -> bool {
     let by_edge = scene.graph.edge(actor).is_some_and(|edge| match edge.kind {
         EdgeKind::SocketRead if edge.outside => is_answered_late(scene, actor),
+        // Another thread of its own may write to it.
+        EdgeKind::SocketRead if edge.wakers.contains(&actor) => scene.is_alone(actor),
         EdgeKind::SocketRead | EdgeKind::Connect | EdgeKind::SocketWrite => true,
         // Those who read the same pipe and hold its other end are no peers.
         EdgeKind::PipeRead => edge.wakers.iter().any(|waker| {
@@ -235,13 +251,17 @@ fn waits_for_peer(scene: &Scene<'_>, actor: usize) -> bool {
     stands(scene, actor) && (at_fifo(scene, actor) || (by_edge && !scene.is_idle(actor)))
 }
 
-/// Whether a process has waited for an answer from outside for twice the patience, and half as long again as ever before, since how
-/// long one takes as a rule cannot be seen; and not one that heard something after all that it said: it may be told of news now and then.
+/// Whether a process has waited for an answer from outside for so long that few take longer, and half as long again as ever before,
+/// since how long one takes as a rule cannot be seen; and not one that heard something after all that it said: it may be told of news now and then.
 fn is_answered_late(scene: &Scene<'_>, actor: usize) -> bool {
     let it = &scene.case.actors[actor];
     let node = scene.case.node_of(actor);
-    let (Wait::Read { target, .. }, Some(seen)) = (&it.wait, it.seen) else {
-        return it.main_is_still_for(2 * PATIENCE);
+    let is_long = |seen: &Seen| seen.is_long_unanswered(seen.main_still);
+    let Some(seen) = it.seen.filter(is_long) else {
+        return false;
+    };
+    let Wait::Read { target, .. } = &it.wait else {
+        return true;
     };
     let (_, tcp) = node.endpoint(target).unzip();
     let tcp = tcp.and_then(|endpoint| endpoint.tcp.as_ref());
@@ -263,7 +283,7 @@ fn is_answered_late(scene: &Scene<'_>, actor: usize) -> bool {
         wait < window.saturating_mul(2) || wait < seen.main_still_before.mul_f64(1.5)
     };
     let has_heard_last = heard.zip(said).is_some_and(|(heard, said)| heard < said);
-    it.main_is_still_for(2 * PATIENCE) && !has_heard_last && !said.is_some_and(is_usual)
+    !has_heard_last && !said.is_some_and(is_usual)
 }
 
 fn at_fifo(scene: &Scene<'_>, actor: usize) -> bool {
@@ -345,6 +365,7 @@ fn waits_by_design(scene: &Scene<'_>, child: usize) -> bool {
             | Wait::Child { .. }
             | Wait::Accept { .. }
             | Wait::Epoll { .. }
+            | Wait::FileLock
             | Wait::Poll { is_timed: true, .. }
     );
     // Somebody whose maps could not be read may hold the lock.

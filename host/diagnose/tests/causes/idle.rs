@@ -262,7 +262,7 @@ fn a_child_that_is_at_work_for_a_moment_when_it_is_looked_at() {
 #[test]
 fn a_thread_that_reads_for_who_waits_for_its_result() {
     let told = |comes: bool| {
-        story(COUNT, |instant, shot| {
+        story(18, |instant, shot| {
             let result = [
                 "wait /usr/lib/python3.11/threading.py 320",
                 "result /usr/lib/python3.11/concurrent/futures/_base.py 451",
@@ -343,7 +343,7 @@ fn the_end_of_output_that_a_grandchild_holds_open() {
 #[test]
 fn one_that_is_told_news_from_outside_and_one_that_has_asked() {
     let told = |said_ms: u32, heard_ms: u32| {
-        story(COUNT, |_, shot| {
+        story(18, |_, shot| {
             let reads = on("recvfrom", 5, "socket:[1]").at(&["listen client.py 10"]);
             shot.process(10, 1, &reads);
             let facts = ("10.0.0.1:5000", "10.0.0.2:443", "established");
@@ -353,9 +353,9 @@ fn one_that_is_told_news_from_outside_and_one_that_has_asked() {
             (tcp.last_sent_ms, tcp.last_received_ms) = (Some(said_ms), Some(heard_ms));
         })
     };
-    never_hung(&told(9000, 8000));
-    let asked = told(8000, 9000);
-    never_hung(&asked[..6]);
+    never_hung(&told(19_000, 18_000));
+    let asked = told(18_000, 19_000);
+    never_hung(&asked[..15]);
     expect(&asked, State::Hung, Cause::WaitingForPeer, Some(10));
 }
 

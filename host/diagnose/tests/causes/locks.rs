@@ -297,7 +297,7 @@ fn a_thread_keeps_the_interpreter_lock() {
         ]
     };
     for kind in 0..3 {
-        let snapshots = story(COUNT, |instant, shot| {
+        let snapshots = story(9, |instant, shot| {
             let taking = futex("0xa")
                 .for_a_while()
                 .ran_until(instant * 20)
@@ -317,8 +317,8 @@ fn a_thread_keeps_the_interpreter_lock() {
 /// On a busy machine a look at the stacks may fail, and who wants the lock may be about to run when it is asked for its call.
 #[test]
 fn a_thread_keeps_the_interpreter_lock_though_not_every_look_shows_all() {
-    for blind in 0..COUNT {
-        let snapshots = story(COUNT, |instant, shot| {
+    for blind in 0..9 {
+        let snapshots = story(9, |instant, shot| {
             let place = ["main app.py 24"];
             let mut taking = futex("0xa").for_a_while();
             if instant == blind {

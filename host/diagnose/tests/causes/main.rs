@@ -11,6 +11,7 @@ mod live;
 mod locks;
 mod merged;
 mod nodes;
+mod patient;
 mod pipes;
 mod ranks;
 mod rules;

@@ -449,7 +449,7 @@ fn one_alone_that_counted_and_turns_at_one_line_instead() {
 #[test]
 fn a_stand_soon_after_the_first_look_is_told_by_how_long_a_step_takes() {
     let told = |counts_steps: bool| {
-        story(6, |instant, shot| {
+        story(7, |instant, shot| {
             launcher(shot, instant);
             for rank in 0..3_i32 {
                 let step = ["step train.py 12", "main train.py 30"];
@@ -570,7 +570,7 @@ fn one_alone_that_counted_and_works_by_turns() {
 #[test]
 fn a_step_that_was_long_for_want_of_a_processor_is_no_measure() {
     let told = |waited_for_a_processor: bool| {
-        story(9, |instant, shot| {
+        story(10, |instant, shot| {
             launcher(shot, instant);
             for rank in 0..3_i32 {
                 let step = ["step train.py 12", "main train.py 30"];
@@ -598,7 +598,7 @@ fn a_step_that_was_long_for_want_of_a_processor_is_no_measure() {
 #[test]
 fn a_first_step_that_was_long_is_no_measure_of_later_ones() {
     let told = |later: u32| {
-        story(10, |instant, shot| {
+        story(11, |instant, shot| {
             launcher(shot, instant);
             for rank in 0..3_i32 {
                 let step = ["step train.py 12", "main train.py 30"];

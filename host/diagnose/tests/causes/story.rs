@@ -537,7 +537,12 @@ pub(crate) fn add_thread(process: &mut Process, tid: i32, doing: &Doing) {
     process.proc.threads.push(Thread {
         call: (!doing.call.name.is_empty()).then(|| doing.call.clone()),
         comm: Some("python".to_owned()),
-        schedstat: Some(format!("{} 0 {}", doing.ran * 1000, doing.ran)),
+        // A tick is a hundredth of a second.
+        schedstat: Some(format!(
+            "{} 0 {}",
+            doing.ran * 1000 + doing.ticks * 10_000_000,
+            doing.ran
+        )),
         state: Some(doing.state),
         tid,
         wchan: Some(

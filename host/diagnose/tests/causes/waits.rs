@@ -47,7 +47,7 @@ fn an_answer_from_elsewhere_a_connection_that_is_not_accepted_and_a_fifo() {
             .in_kernel("wait_for_partner", 'S'),
     ];
     for wait in waits {
-        let snapshots = story(COUNT, |_, shot| {
+        let snapshots = story(18, |_, shot| {
             shot.process(10, 1, &wait.clone().at(&["fetch app.py 3"]));
             shot.tcp(
                 "socket:[1]",

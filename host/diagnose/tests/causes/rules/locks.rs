@@ -82,7 +82,7 @@ pub(super) fn database(is_refuted: bool) -> Job {
 
 /// Refuted: another thread held it in between.
 pub(super) fn interpreter(is_refuted: bool) -> Job {
-    let snapshots = story(COUNT, |instant, shot| {
+    let snapshots = story(9, |instant, shot| {
         let taking = futex("0xa").for_a_while().ran_until(instant * 20);
         let mut taking = taking.at(&["main app.py 24"]);
         let mut keeps = runs(instant).at(&["clean text.py 16"]);

@@ -126,7 +126,7 @@ pub(super) fn input(is_refuted: bool) -> Job {
 
 /// Refuted: data came in between.
 pub(super) fn peer(is_refuted: bool) -> Job {
-    let snapshots = story(COUNT, |instant, shot| {
+    let snapshots = story(18, |instant, shot| {
         let reads = on("recvfrom", 4, "socket:[1]").at(&["fetch app.py 3"]);
         shot.process(
             10,

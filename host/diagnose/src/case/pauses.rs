@@ -1,0 +1,12 @@
+//! Who waits for a time and comes back.
+
+use super::Actor;
+
+impl Actor<'_> {
+    /// Whether the main thread waits for a time, wakes in between now and then at most, and has not done so for too long: it comes
+    /// back as far as is known. `counts` is whether it is known from steps how long things take.
+    pub(crate) fn comes_back(&self, counts: bool) -> bool {
+        let pauses = self.seen.filter(|seen| !seen.main_ran || seen.is_seldom);
+        self.wait.is_for_a_time() && pauses.is_some_and(|seen| seen.comes_back(counts))
+    }
+}
