@@ -45,6 +45,13 @@ pub(crate) enum Order {
     Line,
 }
 
+/// How long the ranks of a group have waited, and whether they count steps.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    waited: Duration,
+    counts: bool,
+}
+
 /// Returns the groups of ranks of the task.
 pub(crate) fn groups(case: &Case<'_>, graph: &Graph) -> Vec<Group> {
     let mut names: BTreeMap<Option<&str>, BTreeMap<u64, usize>> = BTreeMap::new();
@@ -93,8 +100,13 @@ fn group(case: &Case<'_>, graph: &Graph, ranks: Vec<usize>) -> Group {
         .collect();
     let is_patient = alive.iter().all(|rank| case.node_of(*rank).is_patient());
     let counts = |rank: &usize| case.actors[*rank].seen.is_some_and(|seen| seen.counts);
-    let counts = alive.iter().any(counts);
-    let still = |rank: &usize| stands_still(case, graph, *rank, (waiting.contains(rank), counts));
+    let seen = |rank: &usize| case.actors[*rank].seen;
+    let waited = waiting.iter().filter_map(seen).map(|seen| seen.main_still);
+    let pace = Pace {
+        waited: waited.max().unwrap_or_default(),
+        counts: alive.iter().any(counts),
+    };
+    let still = |rank: &usize| stands_still(case, graph, *rank, waiting.contains(rank), pace);
     let is_stalled = is_patient
         && !alive.is_empty()
         && alive.iter().all(still)
@@ -178,12 +190,7 @@ fn wakes_by_itself(wait: &Wait) -> bool {
 }
 
 /// Whether a rank does not get on, nor anything that descends from it.
-fn stands_still(
-    case: &Case<'_>,
-    graph: &Graph,
-    rank: usize,
-    (waits, counts): (bool, bool),
-) -> bool {
+fn stands_still(case: &Case<'_>, graph: &Graph, rank: usize, waits: bool, pace: Pace) -> bool {
     let actor = &case.actors[rank];
     if waits && !actor.main_ran() {
         return true;
@@ -197,7 +204,9 @@ fn stands_still(
             Motion::Advances(Sign::Heard) => waits && actor == rank,
             _ => false,
         };
-        moves_not && !case.actors[actor].comes_back(counts) && !asks_a_stranger(case, graph, actor)
+        moves_not
+            && !case.actors[actor].comes_back(pace.waited, pace.counts)
+            && !asks_a_stranger(case, graph, actor)
     };
     let turns = actor.seen.is_some_and(|seen| seen.turns());
     // A child that uses a processor is at work for its rank: a compiler, a decoder.

@@ -83,7 +83,7 @@ pub(crate) fn of_all(
         let in_window = all.iter().filter(|(position, _)| window.contains(position));
         let views: Vec<(usize, &Process)> = in_window.copied().collect();
         let (main_ran, stands) = main(&views);
-        let mut track = tracks.of(identity, begins(snapshots, all[0].0, identity));
+        let mut track = tracks.of(identity, begins(snapshots, all[0].0));
         for (position, process) in &all {
             track.see(at(*position), process);
         }
@@ -117,15 +117,13 @@ pub(crate) fn of_all(
 
 /// Whether a process began shortly before the snapshot in which it is seen first: it was not in the one before that, or the task
 /// began with it.
-fn begins(snapshots: &[&Snapshot], position: usize, identity: ProcessId) -> bool {
+fn begins(snapshots: &[&Snapshot], position: usize) -> bool {
     let first = snapshots[position];
-    let root = first.scope.as_ref().map(|scope| scope.root);
-    let is_first = first.capture.trigger == Some(Trigger::Start) && root == Some(identity);
     let before = position.checked_sub(1).map(|before| snapshots[before]);
     // Long runs are not read in full.
     let is_next =
         |before: &Snapshot| before.capture.sequence.checked_add(1) == Some(first.capture.sequence);
-    is_first || before.is_some_and(is_next)
+    first.capture.trigger == Some(Trigger::Start) || before.is_some_and(is_next)
 }
 
 /// How many intervals up to now no thread ran.

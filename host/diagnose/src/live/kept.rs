@@ -76,7 +76,7 @@ impl Kept {
         };
         let next = identities(&self.snapshots[old + 1]);
         let old = &mut self.snapshots[old];
-        self.tracks.see(old.capture.started_at, &old.processes);
+        self.tracks.see(&old.capture, &old.processes);
         old.processes.retain(|it| !next.contains(&it.identity));
         old.processes.shrink_to_fit();
         old.annotations

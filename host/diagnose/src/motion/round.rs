@@ -55,9 +55,13 @@ impl Round {
         self.depth == depth && is_same_function(&self.frame, frame)
     }
 
-    /// Whether a stack is within the lines that it has come round to.
+    /// Whether a stack is within the lines that it has come round to, in a call from there.
     pub(super) fn holds(&self, frames: &[SharedFrame]) -> bool {
         let (first, last) = self.lines;
+        // What turns in the innermost function alone is one call.
+        if self.depth + 1 >= frames.len() {
+            return false;
+        }
         let mut here = outward(frames).skip(self.depth);
         let here = here.next().filter(|frame| self.is_of(self.depth, frame));
         here.is_some_and(|frame| (first..=last).contains(&frame.line))

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use model::{Process, ProcessId, Timestamp};
+use model::{Capture, Process, ProcessId, Timestamp, Trigger};
 use serde_json::Number;
 
 use super::calls::{Call, Holder, main_ran_for};
@@ -162,14 +162,15 @@ impl Tracks {
     }
 
     /// Goes on to a later snapshot, whose processes these are, and forgets all others.
-    pub(crate) fn see(&mut self, at: Timestamp, processes: &[Process]) {
+    pub(crate) fn see(&mut self, capture: &Capture, processes: &[Process]) {
+        let is_born = self.has_begun || capture.trigger == Some(Trigger::Start);
         let mut before = std::mem::take(&mut self.of);
         for process in processes {
             let mut track = before.remove(&process.identity).unwrap_or_else(|| Track {
-                is_born: self.has_begun,
+                is_born,
                 ..Track::default()
             });
-            track.see(at, process);
+            track.see(capture.started_at, process);
             self.of.insert(process.identity, track);
         }
         self.has_begun = true;

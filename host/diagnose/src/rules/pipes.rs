@@ -100,11 +100,12 @@ fn is_told_of_children(scene: &Scene<'_>, actor: usize) -> bool {
     catches(it.process, SIGCHLD) && children.any(|child| case.actors[*child].fate == Fate::Alive)
 }
 
-/// Whether a process that should read is elsewhere than it was, or comes back from a pause.
-fn is_away(scene: &Scene<'_>, reader: usize) -> bool {
+/// Whether a process that should read what another writes is elsewhere than it was, or comes back from a pause.
+fn is_away(scene: &Scene<'_>, reader: usize, writer: usize) -> bool {
     let reader = &scene.case.actors[reader];
+    let waited = scene.case.actors[writer].seen.map(|seen| seen.main_still);
     let gets_on = matches!(reader.motion(), Motion::Advances(_));
-    gets_on || !reader.stands() || reader.comes_back(false)
+    gets_on || !reader.stands() || reader.comes_back(waited.unwrap_or_default(), false)
 }
 
 fn full(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
@@ -128,7 +129,7 @@ fn full(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         let reads = |waker: usize| matches!(&case.actors[waker].wait, Wait::Read { target, .. } if Some(target) == mine.as_ref());
         if others
             .iter()
-            .any(|waker| reads(*waker) || is_away(scene, *waker))
+            .any(|waker| reads(*waker) || is_away(scene, *waker, index))
             || (others.is_empty() && !edge.outside)
         {
             continue;

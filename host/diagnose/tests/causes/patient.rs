@@ -1,6 +1,6 @@
 //! Jobs that take their time: what is long for one that is at work is no hang, and what never ends is told later.
 
-use model::{Snapshot, TcpFacts};
+use model::{Snapshot, TcpFacts, Trigger};
 use taskscope_diagnose::{Cause, State};
 
 use crate::story::{
@@ -110,6 +110,20 @@ fn one_that_turns_in_a_loop_that_has_come_round() {
     hung_from(&told(3), None);
 }
 
+/// The same where the task is watched from its begin, and a loop of its own is where it computes.
+#[test]
+fn one_that_computes_in_a_loop_before_the_first_meeting() {
+    let computes = |instant: u32| {
+        let line = if instant % 8 == 3 { 4 } else { 5 };
+        let place = format!("vocabulary words.py {line}");
+        runs(instant).at(&[&place, "main train.py 9"]).with_gil()
+    };
+    let mut snapshots = first_meeting(22, None, computes);
+    snapshots.remove(0);
+    snapshots[0].capture.trigger = Some(Trigger::Start);
+    hung_from(&snapshots, Some(16));
+}
+
 /// One that asks a name server again and again pauses for a second or two each time. Where steps were counted, less is known to be
 /// too long.
 #[test]
@@ -120,6 +134,18 @@ fn one_that_pauses_again_and_again_while_the_others_meet() {
     };
     hung_from(&first_meeting(20, None, pauses), Some(17));
     hung_from(&first_meeting(14, Some(7), pauses), Some(8));
+    // The others met in between, and no look fell into that.
+    let again = story(24, |instant, shot| {
+        launcher(shot, instant);
+        for rank in 0..3_i32 {
+            let doing = match rank {
+                2 => pauses(instant),
+                _ => meets().ran_until(instant / 10 * 10),
+            };
+            shot.rank(u32::try_from(rank).unwrap(), 20 + rank, &doing);
+        }
+    });
+    hung_from(&again, None);
     // A timeout of `poll(2)` is a pause as well.
     let asks = |_: u32| {
         let doing = call("poll").of_fds(&[5]).for_a_while();
@@ -134,7 +160,7 @@ fn one_that_pauses_again_and_again_while_the_others_meet() {
 /// Workers wait for the event that lets them begin, which the main process sets when it has read what they need.
 #[test]
 fn one_that_prepares_before_the_workers_may_begin() {
-    let snapshots = story(14, |instant, shot| {
+    let mut snapshots = story(14, |instant, shot| {
         shot.process(10, 1, &runs(instant).at(&["main index.py 11"]).with_gil());
         for pid in [20, 21].into_iter().filter(|_| instant > 0) {
             shot.process(pid, 10, &semaphore("0xb0").at(&["work index.py 4"]));
@@ -143,6 +169,7 @@ fn one_that_prepares_before_the_workers_may_begin() {
             shot.shared("0xb0", &[20, 21], &[10, 20, 21]);
         }
     });
+    snapshots[0].capture.trigger = Some(Trigger::Start);
     hung_from(&snapshots, None);
 }
 

@@ -128,11 +128,8 @@ fn empty(node: &str, instant: u32) -> Snapshot {
             sequence,
             spending: None,
             started_at: at,
-            trigger: Some(if instant == 0 {
-                Trigger::Start
-            } else {
-                Trigger::Interval
-            }),
+            // What was before is not seen.
+            trigger: Some(Trigger::Interval),
         },
         cgroup: Cgroup::default(),
         collector_version: "0.1.0".to_owned(),
