@@ -84,7 +84,7 @@ fn file_lock(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         return Err("the lock went from one to another".to_owned());
     }
     if holder.is_some_and(|holder| stands_by(scene, &waiting, holder)) {
-        return Err("those who wait have done nothing else since they began, and the holder looks again: they may stand by".to_owned());
+        return Err("those who wait have done nothing else since they began, and the holder has long pauses: they may stand by".to_owned());
     }
     let culprit = holder.unwrap_or(first);
     must_be_hopeless(scene, first)?;
@@ -106,15 +106,17 @@ fn file_lock(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     Ok(vec![claim.shown_by(scene.standing(culprit)).say(summary)])
 }
 
-/// Whether those who wait for a lock came for nothing else, as one does that takes over when the holder ends, and the holder wakes now
-/// and then.
+/// Whether those who wait for a lock came for nothing else, as one does that takes over when the holder ends, and the holder has long
+/// pauses: one that looks again every moment looks for what does not come.
 fn stands_by(scene: &Scene<'_>, waiting: &[usize], holder: usize) -> bool {
     let case = &scene.case;
     let comes_for_it = |actor: &usize| {
         let is_young = case.actors[*actor].seen.is_some_and(|seen| seen.is_young);
         is_young && !case.descendants(*actor).contains(&holder)
     };
-    waiting.iter().all(comes_for_it) && scene.may_act(holder)
+    let it = &case.actors[holder];
+    let pauses = it.wait.is_for_a_time() && it.seen.is_some_and(|seen| seen.is_seldom);
+    pauses && waiting.iter().all(comes_for_it)
 }
 
 /// Says who may have a lock that was not seen: anybody who is at work or asleep.

@@ -201,21 +201,22 @@ fn a_child_whose_turn_at_a_file_comes() {
 /// Of those that run for leader, one has the lock and works now and then; the others wait for it as long as it lives.
 #[test]
 fn those_that_stand_by_for_the_lock_of_a_leader() {
-    let told = |begin: u32| {
+    let told = |begin: u32, pace: u32| {
         story(20, |instant, shot| {
             shot.process(10, 1, &waits_for(20).at(&["main lead.py 14"]));
-            let leads = polls(instant).at(&["lead lead.py 8"]);
+            let leads = polls(0).at(&["lead lead.py 8"]);
             let stands_by = call("flock").at(&["wait lead.py 7"]);
             if instant >= begin {
-                shot.process(20, 10, &leads);
+                shot.process(20, 10, &leads.ran_until(instant * pace));
                 shot.process(21, 10, &stands_by.ran_until(1));
                 shot.lock("/w/leader", 20, &[21]);
             }
         })
     };
-    hung_from(&told(1), None);
-    // What it did before is not known.
-    expect(&told(0), State::Hung, Cause::FileLock, Some(20));
+    hung_from(&told(1, 2), None);
+    // What those did before is not known; and one that looks again every moment looks for what does not come.
+    expect(&told(0, 2), State::Hung, Cause::FileLock, Some(20));
+    expect(&told(1, 10), State::Hung, Cause::FileLock, Some(20));
 }
 
 /// A client of a service outside, with what the kernel says of its connection.
