@@ -64,8 +64,8 @@ impl Seen {
         let is_long = match (self.is_of_library, self.is_young) {
             (true, true) => self.lasts(self.same.1, AT_FIRST),
             (true, false) => self.lasts(self.same.1, LONG_CALL),
-            (false, true) => self.works_for(self.same, AT_FIRST, OF_LOOP),
-            (false, false) => self.works_for(self.same, LOOP, OF_LOOP),
+            (false, true) => self.works_for(self.same, AT_FIRST),
+            (false, false) => self.works_for(self.same, LOOP),
         };
         self.motion == Motion::Spins && self.same_for > PATIENCE + 1 && is_long
     }
@@ -73,7 +73,7 @@ impl Seen {
     /// Whether a thread has had the interpreter's lock at one line for longer than a call takes that computes.
     pub(crate) fn keeps_lock(&self) -> bool {
         let (time, ran) = self.keeps_lock;
-        self.works_for((time, ran.unwrap_or(time)), ONE_CALL, OF_CALL)
+        self.works_for((time, ran.unwrap_or(time)), ONE_CALL)
     }
 
     /// Whether a rank that has waited for so long waits for longer than as a rule: where it is known how long a step takes, or not.
@@ -83,10 +83,10 @@ impl Seen {
         self.lasts(time, least) || time >= LONGEST_PATIENCE.mul_f64(SHOWN)
     }
 
-    /// Whether it takes so many intervals what a thread does, for this share of which it ran: on a machine that is busy with others it
+    /// Whether it takes so many intervals what a thread does, half of which it ran: on a machine that is busy with others it
     /// may take long for want of a processor alone.
-    fn works_for(&self, (time, ran): (Duration, Duration), intervals: u32, share: f64) -> bool {
-        self.lasts(time, intervals) && self.lasts(ran.div_f64(share), intervals)
+    fn works_for(&self, (time, ran): (Duration, Duration), intervals: u32) -> bool {
+        self.lasts(time, intervals) && self.lasts(ran * 2, intervals)
     }
 
     /// Whether a time is longer than most answers take that come from somebody who is not watched.
@@ -112,9 +112,6 @@ impl Seen {
     }
 }
 
-/// How much of its time one has a processor that turns in a loop, and a call that has work until it is done.
-const OF_LOOP: f64 = 0.5;
-const OF_CALL: f64 = 0.75;
 /// So much of a wait lies between the first and the last look at it, where looks are far apart.
 const SHOWN: f64 = 0.8;
 /// So many intervals of waiting for other ranks, where it is known how long a step takes, and where it is not.
