@@ -9,6 +9,8 @@ const FEW = 0.1, MOST = 0.5;
 const NAMED = 8;
 /** Rows of the table. */
 const ROWS = 40;
+/** Rows of dots. Where there are more ranks, each has several, and shows the one that stands out most. */
+const DOTS = 512;
 
 /** Draws `data` into `place`. Returns what shows another instant. */
 export function draw(place, data, colour, choose) {
@@ -16,8 +18,8 @@ export function draw(place, data, colour, choose) {
   if (!drawing) return () => {};
   const { canvas, cells, ranks, steps, words } = drawing;
   canvas.width = cells.length;
-  canvas.height = ranks;
-  canvas.style.height = `${Math.min(1400, Math.max(ranks, Math.min(ranks * 14, 220)))}px`;
+  canvas.height = Math.min(ranks, DOTS);
+  canvas.style.height = `${Math.max(canvas.height, Math.min(ranks * 14, 220))}px`;
   paint(canvas, cells, steps, ranks, colour);
   const cursor = element("div", "cursor");
   const map = element("div", "map", canvas, cursor, element("span", "first", String(data.ranks[0])), element("span", "last", ranks > 1 ? String(data.ranks[ranks - 1]) : ""));
@@ -84,19 +86,28 @@ export function odds(row) {
 
 function paint(canvas, cells, steps, ranks, colour) {
   const context = canvas.getContext("2d");
-  const image = context.createImageData(cells.length, ranks);
+  const image = context.createImageData(cells.length, canvas.height);
   const is_dark = matchMedia("(prefers-color-scheme: dark)").matches;
   cells.forEach((row, column) => {
     const odd = odds(row);
-    const known = (steps[column] ?? []).filter((step) => step !== null);
+    const counted = steps[column] ?? [];
+    const known = counted.filter((step) => step !== null);
     const [least, most] = [Math.min(...known), Math.max(...known)];
-    row.forEach((cell, rank) => {
-      const step = steps[column]?.[rank] ?? null;
-      const [red, green, blue] = colour === "progress" && cell >= 0
-        ? by_step(step, least, most, is_dark)
-        : by_class(cell, odd.has(cell), is_dark);
-      image.data.set([red, green, blue, 255], (rank * cells.length + column) * 4);
-    });
+    const is_by_step = (rank) => colour === "progress" && row[rank] >= 0;
+    // Who is elsewhere, or behind, comes first.
+    const standing_out = (rank) => {
+      if (colour !== "progress") return Number(odd.has(row[rank]));
+      return is_by_step(rank) ? -(counted[rank] ?? Infinity) : -Infinity;
+    };
+    for (let dot = 0; dot < canvas.height; dot += 1) {
+      const end = Math.floor(((dot + 1) * ranks) / canvas.height);
+      let shown = Math.floor((dot * ranks) / canvas.height);
+      for (let rank = shown + 1; rank < end; rank += 1) if (standing_out(rank) > standing_out(shown)) shown = rank;
+      const [red, green, blue] = is_by_step(shown)
+        ? by_step(counted[shown] ?? null, least, most, is_dark)
+        : by_class(row[shown], odd.has(row[shown]), is_dark);
+      image.data.set([red, green, blue, 255], (dot * cells.length + column) * 4);
+    }
   });
   context.putImageData(image, 0, 0);
 }

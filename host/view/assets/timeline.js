@@ -10,7 +10,7 @@ const rate = (value) => (value === null ? "unknown" : `${bytes(Math.round(value)
 
 /**
  * What is drawn: a title, the words for a value, and lines from the two sources, with their kinds and, where there are several, their names.
- * Samples come by the minute: until then, snapshots tell.
+ * Samples come by the minute: until then, `until_then` tells of snapshots.
  */
 const TRACKS = [
   { title: "memory", words: bytes, lines: [["curve", "tree_rss_bytes", "", "RSS"], ["curve", "cgroup_memory_bytes", "second", "cgroup"], ["looks", "memory_limit_bytes", "limit", "limit"]], until_then: ["looks", "memory_bytes", "", "used"] },
@@ -32,8 +32,12 @@ export function draw(place, data, choose) {
   const parts = [];
   const moves = [];
   for (const track of TRACKS) {
-    const all = track.until_then && data.curve.at.length < 2 ? [track.until_then, ...track.lines] : track.lines;
-    const lines = all.map(([source, column, kind, name]) => ({ at: data[source].at, values: data[source][column] ?? [], kind, name }));
+    const lines = track.lines.map(([source, column, kind, name]) => ({ at: data[source].at, values: data[source][column] ?? [], kind, name, until: reach(data, source) }));
+    if (track.until_then) {
+      const then = since_then(track.until_then, data);
+      lines[0].until = Math.min(lines[0].until, (then.at[0] ?? Infinity) - 1);
+      lines.unshift(then);
+    }
     const known = lines.filter((line) => line.values.some((value) => value !== null));
     const is_flat = known.every((line) => line.values.every((value) => !value));
     if (track.is_optional && is_flat) continue;
@@ -42,17 +46,23 @@ export function draw(place, data, choose) {
     for (const line of known) svg.append(...curve(line, x, (value) => HEIGHT - (value / top) * HEIGHT));
     const row = element("div", "track");
     const values = known.map((line) => element("span", line.name ? `key ${line.kind}` : ""));
-    if (known.length === 0) values.push(element("span", "", "not known"));
-    const label = element("div", "label", element("b", "", track.title), ...values);
+    const none = element("span", "", "not known");
+    const label = element("div", "label", element("b", "", track.title), ...values, none);
     const plot = element("div", "plot", svg);
     row.append(label, plot);
     parts.push(row);
     pointing(plot, data, choose);
     moves.push((at) => {
+      let is_told = false;
       known.forEach((line, index) => {
-        const words = track.words(line.values[before(line.at, at)] ?? null);
+        const place = before(line.at, at);
+        // What is older than the instant by much is not its value.
+        values[index].hidden = place < 0 || at > line.until;
+        is_told ||= !values[index].hidden;
+        const words = track.words(line.values[place] ?? null);
         values[index].textContent = line.name ? `${line.name} ${words}` : words;
       });
+      none.hidden = is_told;
     });
   }
   const happened = events(data, x);
@@ -73,6 +83,23 @@ export function draw(place, data, choose) {
     for (const cursor of cursors) cursor.style.left = left;
     for (const move of moves) move(at);
   };
+}
+
+/** Until when a source tells: samples, which come by the minute, a little longer than their last one. */
+function reach(data, source) {
+  const at = data[source].at;
+  if (source !== "curve" || at.length < 2) return Infinity;
+  const last = at[at.length - 1];
+  return last + (2 * (last - at[0])) / (at.length - 1) + 1e6;
+}
+
+/** What snapshots tell since the last sample; all of them where there are no samples yet. */
+function since_then([source, column, kind, name], data) {
+  const samples = data.curve.at;
+  const last = samples.length < 2 ? -Infinity : samples[samples.length - 1];
+  const first = data[source].at.findIndex((at) => at > last);
+  const later = (list) => (first < 0 ? [] : (list ?? []).slice(first));
+  return { at: later(data[source].at), values: later(data[source][column]), kind, name, until: Infinity };
 }
 
 /** Bytes of a point become bytes a second. */

@@ -3,9 +3,10 @@
 use serde::Serialize;
 use store::At;
 
+use crate::aged::AsOf;
 use crate::answer::{Answer, JSON, Trouble};
 use crate::query::Query;
-use crate::runs::{AsOf, Run};
+use crate::runs::Run;
 use crate::view::View;
 use crate::work::Work;
 

@@ -13,9 +13,10 @@ use serde::Serialize;
 use store::At;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::aged::AsOf;
 use crate::answer::Trouble;
 use crate::query::Query;
-use crate::runs::{AsOf, Run, RunId};
+use crate::runs::{Run, RunId};
 use crate::view::View;
 
 /// Pages that are told at a time.

@@ -6,9 +6,10 @@ use model::{Snapshot, Timestamp};
 use store::{At, Entry, Key, Place};
 use tokio::task::JoinSet;
 
+use crate::aged::AsOf;
 use crate::answer::Trouble;
 use crate::query::Query;
-use crate::runs::{AsOf, Node, Run, RunId};
+use crate::runs::{Node, Run, RunId};
 use crate::shelf::{Loaded, Shelf};
 use crate::view::View;
 

@@ -218,7 +218,7 @@ fn looks(grid: &Grid, troubles: &mut Vec<String>) -> LookColumns {
     }
     if unreadable > 1 {
         troubles.push(format!(
-            "and {} more snapshots of those shown",
+            "and {} more of the snapshots shown",
             unreadable - 1
         ));
     }

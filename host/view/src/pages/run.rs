@@ -7,10 +7,10 @@ use store::At;
 
 use super::layout::{Depth, layout};
 use super::verdict::{pending, verdict};
+use crate::aged::AsOf;
 use crate::answer::Trouble;
 use crate::moment::Moment;
 use crate::query::{Query, written};
-use crate::runs::AsOf;
 use crate::view::View;
 
 /// How long a page waits for a verdict where there is none yet; it comes after the page then.

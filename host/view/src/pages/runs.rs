@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use super::layout::{Depth, layout};
+use crate::aged::AsOf;
 use crate::answer::Trouble;
 use crate::query::written;
-use crate::runs::AsOf;
 use crate::view::View;
 
 /// Returns the page with every task of the store, the newest first.
