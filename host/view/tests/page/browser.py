@@ -29,6 +29,16 @@ SCRUB = """async () => {
 }"""
 
 
+# How many dots of the newest instant are as loud as one elsewhere than most, and how many there are.
+LOUD = """() => {
+  const canvas = document.querySelector("#ranks canvas");
+  const dots = canvas.getContext("2d").getImageData(canvas.width - 1, 0, 1, canvas.height).data;
+  let loud = 0;
+  for (let at = 0; at < dots.length; at += 4) loud += dots[at] >= 200 && dots[at + 1] <= 90 && dots[at + 2] <= 100;
+  return [loud, canvas.height];
+}"""
+
+
 def serious(page):
     page.evaluate(AXE)
     found = page.evaluate("axe.run()")["violations"]
@@ -72,6 +82,9 @@ def of_run(context, url, problems, shots, width):
         page.click("#newest")
     page.wait_for_selector("#ranks .odd", timeout=PATIENCE_MS)
     page.click("#newest")
+    loud, dots = page.evaluate(LOUD)
+    if (loud, dots) != (1, 512):
+        problems.append(f"of 1024 ranks, {loud} of {dots} dots are loud")
     page.select_option("#shape", "node")
     label = page.get_attribute("#ranks canvas", "aria-label")
     if "1024 ranks on 16 nodes, 1 of them elsewhere" not in label:
