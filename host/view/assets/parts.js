@@ -116,6 +116,7 @@ export function say(place, words) {
   line.setAttribute("role", "status");
   line.textContent = words;
   place.replaceChildren(line);
+  shown.delete(place);
 }
 
 /** `1.5 GiB` */

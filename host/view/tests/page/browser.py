@@ -93,6 +93,7 @@ def of_run(context, url, problems, shots, width):
     page.select_option("#shape", "time")
     page.wait_for_selector(".processes a", timeout=PATIENCE_MS)
     stays(page, problems)
+    comes_back(page, problems)
     return page.locator(".processes a").first.get_attribute("href")
 
 
@@ -117,6 +118,26 @@ def stays(page, problems):
     if page.evaluate("document.activeElement.innerText") != before:
         problems.append("what had the focus has lost it at another instant")
     page.click("#newest")
+
+
+def comes_back(page, problems):
+    """A part that could not be had is there again, also where it is as it was."""
+    page.wait_for_selector("[aria-busy]", state="detached", timeout=PATIENCE_MS)
+    part, known = page.locator("[data-part=ipc]"), len(problems)
+    words = part.inner_text()
+    page.route("**/part/ipc*", lambda route: route.abort())
+    for is_had in (False, True):
+        if is_had:
+            page.unroute("**/part/ipc*")
+        else:
+            page.click("#newest")
+        end = time.monotonic() + PATIENCE_MS / 1000
+        while (part.inner_text() == words) != is_had and time.monotonic() < end:
+            time.sleep(0.05)
+        if (part.inner_text() == words) != is_had:
+            problems.append(f"a part that comes back is `{part.inner_text()}`, and was `{words}`")
+    # What was refused is an error on the console.
+    problems[known:] = [it for it in problems[known:] if "ERR_FAILED" not in it]
 
 
 def from_elsewhere(context, url, problems):
