@@ -72,8 +72,10 @@ impl Seen {
 
     /// Whether a thread has had the interpreter's lock at one line for longer than a call takes that computes.
     pub(crate) fn keeps_lock(&self) -> bool {
-        let (time, ran) = self.keeps_lock;
-        self.works_for((time, ran.unwrap_or(time)), ONE_CALL)
+        match self.keeps_lock {
+            (_, Some(ran)) => self.lasts(ran, ONE_CALL),
+            (time, None) => self.lasts(time, ONE_WAIT),
+        }
     }
 
     /// Whether a rank that has waited for so long waits for longer than as a rule: where it is known how long a step takes, or not.
@@ -121,8 +123,9 @@ const UNKNOWN: u32 = 6;
 const LOOP: u32 = 6;
 /// So many intervals of processor time in one call without the interpreter's lock are work of a library.
 const LONG_CALL: u32 = 12;
-/// So many intervals in which a call keeps the interpreter's lock.
-const ONE_CALL: u32 = 7;
+/// So many intervals of processor time in which a call keeps the interpreter's lock, and so many in one wait.
+const ONE_CALL: u32 = 6;
+const ONE_WAIT: u32 = 7;
 /// So many intervals of pauses.
 const PAUSES: u32 = 6;
 /// So many intervals of what nobody can know the time of: what is done once, pauses, the answer of a stranger.

@@ -48,6 +48,25 @@ fn a_call_that_keeps_the_interpreter_lock_for_some_intervals() {
     hung_from(&told(14), Some(8));
 }
 
+/// On a machine that is busy with others the same call takes three times as long.
+#[test]
+fn a_call_that_keeps_the_interpreter_lock_for_want_of_a_processor() {
+    let snapshots = story(24, |instant, shot| {
+        let line = if instant < 16 { 16 } else { 17 };
+        let place = format!("sort data.py {line}");
+        let mut sorts = runs(instant).at(&[&place]).with_gil();
+        sorts.ticks = u64::from(instant) * 33;
+        keeping(shot, instant, &sorts);
+        let thread = &mut shot.snapshot.processes[0].proc.threads[1];
+        let (ran, waited) = (
+            u64::from(instant) * 330_000_000,
+            u64::from(instant) * 660_000_000,
+        );
+        thread.schedstat = Some(format!("{ran} {waited} {instant}"));
+    });
+    hung_from(&snapshots[..22], None);
+}
+
 /// One call after another at one line, and at each look in it: between them the lock was free, as the time tells that it did not run.
 #[test]
 fn calls_that_keep_the_interpreter_lock_one_after_another() {
