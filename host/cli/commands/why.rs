@@ -76,7 +76,8 @@ pub(crate) fn run(args: &WhyArgs, world: &World) -> anyhow::Result<Outcome> {
         }
     };
     ui::data(&text)?;
-    let is_open = !matches!(judgement.verdict.verdict, State::Finished | State::Failed);
+    let is_open = !matches!(judgement.verdict.verdict, State::Finished | State::Failed)
+        && !histories.iter().any(diagnose::is_over);
     if let Some(old) =
         why::age(&sight, world.clock.now()).filter(|_| is_open && args.at == At::Latest)
     {

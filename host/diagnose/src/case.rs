@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use model::{Ending, Endpoint, Process, ProcessId, Snapshot, Thread, Trace};
 
-pub use ends::stand;
 use ends::{Over, over};
+pub use ends::{is_over, stand};
 use said::{notes, number};
 use window::{unit, window};
 

@@ -32,7 +32,7 @@ mod wait;
 mod waits;
 mod words;
 
-pub use case::{History, stand};
+pub use case::{History, is_over, stand};
 pub use ending::{End, first_end, is_of_rank, is_told_to_end};
 pub use focus::Focus;
 pub use judge::{Judgement, Tried, judge};

@@ -22,6 +22,16 @@ pub fn stand<'a>(history: &History<'a>) -> Option<&'a Snapshot> {
     is_there.then(|| over(history).snapshots.last().copied())?
 }
 
+/// Returns whether the main process of the task is known to have ended, by itself or because it was told to.
+pub fn is_over(history: &History<'_>) -> bool {
+    let newest = history.snapshots.last();
+    let root = newest
+        .and_then(|newest| newest.scope.as_ref())
+        .map(|scope| scope.root);
+    let mut ends = history.ends.iter();
+    ends.any(|end| Some(end.obituary.process) == root)
+}
+
 /// Returns what counts: of a task that was told to end, nothing from then on. There is a snapshot.
 pub(super) fn over<'a>(history: &History<'a>) -> Over<'a> {
     let all = &history.snapshots;

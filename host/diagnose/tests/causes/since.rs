@@ -1,8 +1,9 @@
 //! Since when nothing moves, and which instant an answer is about.
 
 use model::{Snapshot, Trigger};
-use taskscope_diagnose::{Cause, History, State, stand};
+use taskscope_diagnose::{Cause, End, History, State, is_over, stand};
 
+use crate::ends::{end, killed};
 use crate::story::{Doing, ask, expect, futex, runs, story};
 
 /// Three ranks, the last of which does this; the others wait for it, from the second and the third snapshot on.
@@ -71,4 +72,21 @@ fn what_a_task_did_after_it_was_told_to_end_is_not_what_the_answer_is_about() {
     );
     assert_eq!(ask(&snapshots), before);
     assert_eq!(stand(&History::default()), None);
+}
+
+#[test]
+fn a_task_is_over_when_its_main_process_has_ended_and_not_when_another_has() {
+    let snapshots = held_up(|_| futex("0x2").at(&["load data.py 7", "main train.py 28"]));
+    for (pid, expected) in [(10, true), (22, false)] {
+        let obituary = end(1, pid, killed(15));
+        let history = History {
+            snapshots: snapshots.iter().collect(),
+            ends: vec![End {
+                obituary: &obituary,
+                record: "obituaries/1",
+                index: 0,
+            }],
+        };
+        assert_eq!(is_over(&history), expected, "{pid}");
+    }
 }
