@@ -385,17 +385,11 @@ pub(crate) fn trace_of(process: &Process, tid: i32) -> Option<&Trace> {
 
 /// The index of a thread in `proc.threads`.
 pub(crate) fn thread_index(process: &Process, tid: i32) -> Option<usize> {
-    process
-        .proc
-        .threads
-        .iter()
-        .position(|thread| thread.tid == tid)
+    let mut threads = process.proc.threads.iter();
+    threads.position(|thread| thread.tid == tid)
 }
 
 pub(crate) fn main_thread(process: &Process) -> Option<&Thread> {
-    process
-        .proc
-        .threads
-        .iter()
-        .find(|thread| thread.tid == process.pid)
+    let mut threads = process.proc.threads.iter();
+    threads.find(|thread| thread.tid == process.pid)
 }
