@@ -7,6 +7,7 @@ use std::time::Duration;
 use model::{SharedFrame, Step};
 
 use crate::case::{Case, Fate};
+use crate::ending::is_bad;
 use crate::graph::{Edge, EdgeKind, Graph};
 use crate::motion::{Motion, Sign};
 use crate::python;
@@ -117,7 +118,9 @@ fn group(case: &Case<'_>, graph: &Graph, ranks: Vec<usize>) -> Group {
         && alive
             .iter()
             .all(|rank| case.actors[*rank].main_is_still_for(2));
-    let is_stalled = is_stalled || (has_lost && !meeting.is_empty());
+    let is_stalled = is_stalled
+        || (has_lost && !meeting.is_empty())
+        || (is_patient && poll_for_the_dead(case, &alive, &dead));
     let (behind, order) = if alive.len() > 1 {
         behind(case, &alive, &meeting)
     } else {
@@ -133,6 +136,40 @@ fn group(case: &Case<'_>, graph: &Graph, ranks: Vec<usize>) -> Group {
         behind,
         order,
     }
+}
+
+/// Whether one has ended badly, and all that are left look again and again in a function that is called like a meeting, called from
+/// the same line all the time.
+fn poll_for_the_dead(case: &Case<'_>, alive: &[usize], dead: &[usize]) -> bool {
+    let has_failed = |rank: &usize| is_bad(case.actors[*rank].ending());
+    let polls = |rank: &usize| {
+        // At which line of its own loop it is seen is no matter.
+        let is_no_work = matches!(
+            case.actors[*rank].motion(),
+            Motion::Still | Motion::Idle | Motion::Advances(Sign::Stack)
+        );
+        is_no_work && stays_in_meeting(case, *rank)
+    };
+    dead.iter().any(has_failed) && !alive.is_empty() && alive.iter().all(polls)
+}
+
+/// Whether the main thread of a rank was in the same meeting, called from the same lines, in all of the window.
+fn stays_in_meeting(case: &Case<'_>, rank: usize) -> bool {
+    let node = case.node_of(rank);
+    let identity = case.actors[rank].process.identity;
+    let now = frames(case, rank);
+    let Some(now) = python::meeting(now).map(|index| &now[index..]) else {
+        return false;
+    };
+    node.window.iter().all(|position| {
+        let mut processes = node.snapshots[*position].processes.iter();
+        let process = processes.find(|process| process.identity == identity);
+        let then = process.and_then(python::main_trace);
+        then.is_some_and(|then| {
+            let index = python::meeting(&then.frames);
+            index.is_some_and(|index| python::same_call(&then.frames[index..], now))
+        })
+    })
 }
 
 /// Whether the main thread of a rank waits for others to connect: what comes of it, the ranks will be told.
@@ -270,12 +307,21 @@ fn behind(
     }
     if !meeting.is_empty() && meeting.len() < alive.len() {
         let own = alive.iter().copied().filter(|rank| !meeting.contains(rank));
-        return (own.collect(), Some(Order::Meeting));
+        let own: Vec<usize> = own.filter(|rank| !may_meet(case, *rank, meeting)).collect();
+        if !own.is_empty() {
+            return (own, Some(Order::Meeting));
+        }
     }
     if let Some(least) = lines(case, alive) {
         return (least, Some(Order::Line));
     }
     (Vec::new(), None)
+}
+
+/// Whether a rank, the stack of which was not read, waits as one of those does that are in a meeting: it may be in it too.
+fn may_meet(case: &Case<'_>, rank: usize, meeting: &BTreeSet<usize>) -> bool {
+    let kind = |rank: usize| std::mem::discriminant(&case.actors[rank].wait);
+    frames(case, rank).is_empty() && meeting.iter().any(|other| kind(*other) == kind(rank))
 }
 
 /// Those with the least value, where all have one and they differ.

@@ -12,7 +12,8 @@ use std::time::Duration;
 use model::{Process, ProcessId, SharedFrame, Snapshot, Thread, Trigger};
 
 use crate::case::{main_thread, trace_of};
-use crate::python::same_place;
+use crate::python::{is_deeper, same_place};
+use crate::wait::{self, Wait};
 use calls::{is_of_library, is_seldom};
 use heard::{Heard, heard, hears};
 pub(crate) use seen::Seen;
@@ -310,7 +311,17 @@ fn held_back(thread: &Thread) -> Duration {
 /// Whether the main thread is elsewhere in its program.
 fn main_moved(views: &[(usize, &Process)]) -> bool {
     let stacks = stacks(views, views[views.len() - 1].1.pid);
-    stacks.len() > 1 && is_elsewhere(&stacks)
+    stacks.len() > 1 && is_elsewhere(&stacks) && !deepens(views)
+}
+
+/// Whether the main thread sleeps, and is deeper each time in functions that call themselves at the same lines: who tries again so is
+/// not elsewhere.
+fn deepens(views: &[(usize, &Process)]) -> bool {
+    let last = views[views.len() - 1].1;
+    let stacks = stacks(views, last.pid);
+    let sleeps = main_thread(last).is_some_and(|thread| wait::of(thread) == Wait::Sleep);
+    let mut pairs = stacks.windows(2);
+    sleeps && stacks.len() == views.len() && pairs.all(|pair| is_deeper(pair[0], pair[1]))
 }
 
 /// Whether a thread was running or waiting for a processor in all views and most of the time: on a busy machine it may get
@@ -346,7 +357,7 @@ fn moved(views: &[(usize, &Process)]) -> Option<bool> {
         if stacks.len() < 2 {
             continue;
         }
-        if is_elsewhere(&stacks) {
+        if is_elsewhere(&stacks) && (thread.tid != last.pid || !deepens(views)) {
             return Some(true);
         }
         compared = Some(false);

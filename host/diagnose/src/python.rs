@@ -77,6 +77,26 @@ pub(crate) fn same_call(one: &[SharedFrame], other: &[SharedFrame]) -> bool {
     }
 }
 
+/// Whether the second stack is the first, deeper in the same functions that call each other at the same lines: one that tries again
+/// by calling itself.
+pub(crate) fn is_deeper(one: &[SharedFrame], other: &[SharedFrame]) -> bool {
+    other.len() > one.len() && same_course(one, other)
+}
+
+/// Whether two stacks are at the same lines in the same order, however often each.
+pub(crate) fn same_course(one: &[SharedFrame], other: &[SharedFrame]) -> bool {
+    let once = |frames: &[SharedFrame]| -> Vec<SharedFrame> {
+        let mut course: Vec<SharedFrame> = Vec::new();
+        for frame in frames {
+            if !course.iter().any(|known| same_frame(known, frame)) {
+                course.push(frame.clone());
+            }
+        }
+        course
+    };
+    same_place(&once(one), &once(other))
+}
+
 /// What a thread that sleeps in a futex wants, as its innermost frames tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wants {

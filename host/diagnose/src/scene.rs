@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::case::{Actor, Case, Fate};
+use crate::case::{Actor, Case, Fate, PATIENCE};
 use crate::graph::{EdgeKind, Graph};
 use crate::group::{self, Group};
 use crate::motion::{Motion, thread_ran};
@@ -77,11 +77,32 @@ impl<'a> Scene<'a> {
             let is_member = |group: &Group| group.ranks.contains(actor);
             self.groups.iter().any(is_member)
         };
+        // The others come to wait for a rank within a step: where they do not yet, it takes as long as that is to be seen.
+        let is_seen = |actor: &usize| {
+            let it = &self.case.actors[*actor];
+            let is_old = it.main_is_still_for(PATIENCE);
+            let polls = it.seen.is_some_and(|seen| seen.main_ran_always);
+            is_old || polls || self.held_up_by(*actor).is_some()
+        };
         match concerned.find(of_rank) {
-            Some(_) => Ok(()),
+            Some(_) if actors.iter().all(is_seen) => Ok(()),
+            Some(_) => Err("what a rank does was not seen for three intervals".to_owned()),
             // What is proved by itself takes one interval: what others did before that is no matter.
             None => self.matters(actors, Over::NewestInterval),
         }
+    }
+
+    /// The group whose other ranks all wait in a meeting for one alone that `actor` is, or works for.
+    pub(crate) fn held_up_by(&self, actor: usize) -> Option<&Group> {
+        self.groups.iter().find(|group| {
+            let [rank] = group.behind.as_slice() else {
+                return false;
+            };
+            let is_waiting = |other: &usize| {
+                other == rank || group.dead.contains(other) || group.waiting.contains(other)
+            };
+            self.belongs(&[actor], *rank) && group.ranks.iter().all(is_waiting)
+        })
     }
 
     /// The process whose work may end a wait: one at work, as far as is known, or that writes now and then, or asleep for a time,
@@ -290,9 +311,15 @@ impl<'a> Scene<'a> {
     /// All living processes that do nothing else than wait for one of `roots`, by edges and by groups of ranks.
     pub(crate) fn victims(&self, roots: &[usize]) -> Vec<usize> {
         let mut victims = self.graph.waiting_for(&self.case, roots);
-        for group in self.groups.iter().filter(|group| group.is_stalled) {
+        for group in &self.groups {
             if group.ranks.iter().any(|rank| self.belongs(roots, *rank)) {
-                let others = group.ranks.iter().copied();
+                // Of a group that may not stand, those that have waited in a meeting all the time.
+                let others = if group.is_stalled {
+                    &group.ranks
+                } else {
+                    &group.waiting
+                };
+                let others = others.iter().copied();
                 victims.extend(others.filter(|rank| {
                     self.case.actors[*rank].fate == Fate::Alive && !self.belongs(roots, *rank)
                 }));

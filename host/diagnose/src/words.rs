@@ -84,6 +84,22 @@ pub(crate) fn meeting(case: &Case<'_>, actor: usize) -> String {
     frame.map_or_else(String::new, |frame| format!(" in {}", safe(&frame.name)))
 }
 
+/// From where in the job the meeting is called that an actor is in: `, called in main (train.py:30)`; nothing where that is not known.
+pub(crate) fn calling(case: &Case<'_>, actor: usize) -> String {
+    let process = case.actors[actor].process;
+    let trace = trace_of(process, process.pid);
+    let frames = trace.map_or(&[][..], |trace| trace.frames.as_slice());
+    let outer = python::meeting(frames).map_or(&[][..], |index| &frames[index + 1..]);
+    let caller = outer.iter().find(|frame| !python::is_library(frame));
+    caller.map_or_else(String::new, |frame| {
+        let culprit = Culprit {
+            frame: Some(python::place(frame)),
+            ..Culprit::default()
+        };
+        format!(", called{}", at(&culprit))
+    })
+}
+
 /// `waits` with what the kernel calls it, where nothing better is known.
 pub(crate) fn call(process: &Process) -> String {
     let call = main_thread(process).and_then(|thread| thread.call.as_ref());

@@ -8,7 +8,7 @@ use model::{Process, SharedFrame, StackSourceName, Timestamp};
 use super::round::Round;
 use super::{occupied, ran_for};
 use crate::case::{main_thread, thread_index, trace_of};
-use crate::python::{same_call, same_place};
+use crate::python::{is_deeper, same_call, same_place};
 
 /// The call that a main thread is in: the same functions, called from the same lines.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +36,7 @@ impl Call {
     pub(super) fn see(&mut self, process: &Process, elapsed: Duration, ran: Duration) {
         let now = trace_of(process, process.pid).map(|trace| trace.frames.as_slice());
         let is_same = match (&self.frames, now) {
-            (Some(then), Some(now)) => same_call(then, now),
+            (Some(then), Some(now)) => same_call(then, now) || is_deeper(then, now),
             (None, None) => true,
             _ => false,
         };

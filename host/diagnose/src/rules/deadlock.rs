@@ -2,7 +2,7 @@
 
 use model::Process;
 
-use super::{MOST, Rule};
+use super::{MOST, Rule, ranks};
 use crate::case::{thread_index, trace_of};
 use crate::graph::EdgeKind;
 use crate::motion::Motion;
@@ -130,6 +130,7 @@ fn threads(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         if scene.must_matter_for_good(&[index]).is_err() {
             continue;
         }
+        verdicts.extend(ranks::held_up_by(scene, index));
         verdicts.push(of_threads(scene, index, culprit, &wanting));
         if verdicts.len() == MOST {
             break;

@@ -2,7 +2,7 @@
 
 use model::{Process, SharedFrame};
 
-use super::Rule;
+use super::{Rule, ranks};
 use crate::case::thread_index;
 use crate::python::{self, Wants};
 use crate::scene::Scene;
@@ -34,6 +34,7 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         if scene.must_matter_for_good(&[child]).is_err() {
             continue;
         }
+        verdicts.extend(ranks::held_up_by(scene, child));
         let summary = format!(
             "{} waits{} for a lock that another thread of its parent, {}, held when it was forked: its own copy will never be released.",
             words::who(case, child),

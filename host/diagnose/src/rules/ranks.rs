@@ -102,8 +102,15 @@ fn behind(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     Ok(found)
 }
 
+/// Says that one rank alone holds up its group, where `actor`, at a dead end, is that rank or works for it: then nobody has to see
+/// how long the others wait. Nothing where [`BEHIND`] says so.
+pub(super) fn held_up_by(scene: &Scene<'_>, actor: usize) -> Option<Verdict> {
+    let group = scene.held_up_by(actor).filter(|group| !group.is_stalled);
+    group.map(|group| one(scene, group))
+}
+
 /// Says that the first of those that are behind holds the group up.
-pub(super) fn one(scene: &Scene<'_>, group: &Group) -> Verdict {
+fn one(scene: &Scene<'_>, group: &Group) -> Verdict {
     let case = &scene.case;
     let mut behind = group.behind.iter().copied();
     let culprit = behind.find(|rank| !is_for_others(case, *rank));
@@ -121,19 +128,13 @@ pub(super) fn one(scene: &Scene<'_>, group: &Group) -> Verdict {
         1 => ("is", String::new()),
         _ => ("are", format!(", such as {}", words::who(case, culprit))),
     };
-    let waiting = victims.first().map_or_else(String::new, |victim| {
-        let verb = if victims.len() == 1 { "waits" } else { "wait" };
-        format!(
-            "; {} {verb}{}",
-            words::many(case, &victims),
-            words::meeting(case, *victim)
-        )
-    });
     let summary = format!(
-        "{} {verb} behind{example}: {}{}{deeper}{waiting}.",
+        "{} {verb} behind{example}: {}{}{}{deeper}{}.",
         words::many(case, &group.behind),
         doing(scene, culprit),
         words::at(&place),
+        calling(scene, group, culprit),
+        waiting(scene, group, &victims),
     );
     if group.order == Some(Order::Step) {
         for rank in [culprit, victims[0]] {
@@ -157,6 +158,28 @@ pub(super) fn one(scene: &Scene<'_>, group: &Group) -> Verdict {
         .shown_by(evidence)
         .shown_by(seen)
         .say(summary)
+}
+
+/// Who waits, and in what.
+fn waiting(scene: &Scene<'_>, group: &Group, victims: &[usize]) -> String {
+    let case = &scene.case;
+    victims.first().map_or_else(String::new, |victim| {
+        let verb = if victims.len() == 1 { "waits" } else { "wait" };
+        format!(
+            "; {} {verb}{}{}",
+            words::many(case, victims),
+            words::meeting(case, *victim),
+            calling(scene, group, *victim),
+        )
+    })
+}
+
+/// From where a rank calls the meeting that it is in, where those that are behind are in one too: it is another one, or another round
+/// of it, and that tells which.
+fn calling(scene: &Scene<'_>, group: &Group, rank: usize) -> String {
+    let all_meet = group.behind.iter().all(|rank| group.meeting.contains(rank));
+    let calling = all_meet.then(|| words::calling(&scene.case, rank));
+    calling.unwrap_or_default()
 }
 
 fn doing(scene: &Scene<'_>, actor: usize) -> String {

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::{Rule, ranks};
 use crate::case::Fate;
 use crate::graph::EdgeKind;
-use crate::group::Group;
 use crate::motion::{Motion, Seen};
 use crate::scene::Scene;
 use crate::verdict::{Cause, Evidence, State, Verdict};
@@ -182,8 +181,8 @@ fn peer(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     };
     if at_fifo(scene, first) {
         scene.must_matter_for_good(&[first])?;
-        if let Some(group) = held_up_by(scene, first) {
-            return Ok(vec![ranks::one(scene, group)]);
+        if let Some(behind) = ranks::held_up_by(scene, first) {
+            return Ok(vec![behind]);
         }
     } else {
         scene.must_matter(&waiting)?;
@@ -226,16 +225,6 @@ fn peer(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         .shown_by(scene.standing(first))
         .shown_by(scene.graph.evidence(first));
     Ok(vec![claim.shown_by(scene.standing(by)).say(summary)])
-}
-
-/// The group whose other ranks all wait in a meeting for this one.
-fn held_up_by<'a>(scene: &'a Scene<'_>, rank: usize) -> Option<&'a Group> {
-    let is_waiting = |group: &Group, other: &usize| {
-        *other == rank || group.dead.contains(other) || group.waiting.contains(other)
-    };
-    scene.groups.iter().find(|group| {
-        group.behind == [rank] && group.ranks.iter().all(|other| is_waiting(group, other))
-    })
 }
 
 fn waits_for_peer(scene: &Scene<'_>, actor: usize) -> bool {

@@ -649,3 +649,156 @@ fn one_in_a_long_call_of_a_library_while_the_others_meet() {
     expect(&told(8, true), State::Hung, Cause::RankBehind, Some(22));
     expect(&told(16, false), State::Hung, Cause::RankBehind, Some(22));
 }
+
+/// A rank whose end nobody can bring about holds up the others from when they wait for it: it is told of as what it is for them, and
+/// never as something else before.
+#[test]
+fn a_rank_at_a_dead_end_is_behind_as_soon_as_the_others_are_seen_to_wait() {
+    let told = |instants: u32| {
+        story(instants, |instant, shot| {
+            launcher(shot, instant);
+            for rank in 0..3 {
+                let doing = if rank == 1 {
+                    let wait = [
+                        "wait /usr/lib/python3.11/threading.py 327",
+                        "load data.py 7",
+                        "main train.py 29",
+                    ];
+                    futex("0x7f01").at(&wait)
+                } else if instant < 2 {
+                    runs(instant).at(&["forward train.py 11", "main train.py 30"])
+                } else {
+                    meets()
+                };
+                let pid = 20 + i32::try_from(rank).unwrap();
+                let process = shot.rank(rank, pid, &doing.ran_until(instant.min(2)));
+                let mask = "0000000000000002".to_owned();
+                process.proc.status.insert("SigCgt".to_owned(), mask);
+            }
+        })
+    };
+    assert_ne!(ask(&told(5)).verdict, State::Hung);
+    let verdict = expect(&told(6), State::Hung, Cause::RankBehind, Some(21));
+    assert_eq!(ranks(&verdict), [0, 2]);
+    let others = verdict.findings.iter().map(|it| it.cause);
+    assert_eq!(others.collect::<Vec<Cause>>(), [Cause::Deadlock]);
+}
+
+/// It looks again and again by calling itself: it is deeper each time, and nowhere else.
+#[test]
+fn one_that_tries_again_by_calling_itself_while_the_others_meet() {
+    let told = |deepens: bool| {
+        story(COUNT, |instant, shot| {
+            launcher(shot, instant);
+            for rank in 0..3 {
+                let pid = 20 + i32::try_from(rank).unwrap();
+                if rank != 1 {
+                    shot.rank(rank, pid, &meets().ran_until(2));
+                    continue;
+                }
+                let depth = if deepens { instant } else { 7 - instant };
+                let mut stack = vec!["fetch data.py 7"; 2 + depth as usize];
+                stack.extend(["step train.py 11", "main train.py 30"]);
+                shot.rank(rank, pid, &polls(instant).at(&stack));
+            }
+        })
+    };
+    let verdict = expect(&told(true), State::Hung, Cause::RankBehind, Some(21));
+    assert_eq!(ranks(&verdict), [0, 2]);
+    // One that comes back from its calls gets on.
+    assert_eq!(ask(&told(false)).verdict, State::Healthy);
+}
+
+/// The others look for a file of each in a barrier of their own, and one has failed: that they look again is no work.
+#[test]
+fn ranks_that_poll_in_a_barrier_for_one_that_failed() {
+    let told = |status: u8, moves: bool| {
+        story(COUNT, |instant, shot| {
+            launcher(shot, instant);
+            for rank in 0..3 {
+                let pid = 20 + i32::try_from(rank).unwrap();
+                if rank == 1 && instant > 2 {
+                    shot.zombie(pid, 10, Some(status), None);
+                    continue;
+                }
+                let inner = format!("<genexpr> job.py {}", 6 + instant % 2);
+                let outer = format!("main job.py {}", if moves { 30 + instant } else { 30 });
+                let stack = [inner.as_str(), "file_barrier job.py 6", outer.as_str()];
+                shot.rank(rank, pid, &polls(instant).at(&stack[..]));
+            }
+        })
+    };
+    let verdict = expect(&told(3, false), State::Hung, Cause::RankDead, Some(21));
+    assert_eq!(ranks(&verdict), [0, 2]);
+    // One that was done may well be; and they may be at another barrier each time.
+    assert_ne!(ask(&told(0, false)).verdict, State::Hung);
+    assert_ne!(ask(&told(3, true)).verdict, State::Hung);
+}
+
+/// One rank has a batch more than the others: all are in a meeting, and from where each calls it tells what is the matter.
+#[test]
+fn ranks_that_meet_at_different_lines_are_told_with_where_each_calls() {
+    let snapshots = story(COUNT, |instant, shot| {
+        launcher(shot, instant);
+        for rank in 0..3 {
+            let line = if rank == 0 { 12 } else { 14 };
+            let caller = format!("train train.py {line}");
+            let stack = [
+                "recv wire.py 3",
+                "all_reduce wire.py 50",
+                &caller,
+                "main train.py 30",
+            ];
+            let pid = 20 + i32::try_from(rank).unwrap();
+            shot.rank(rank, pid, &futex("0x7f00").at(&stack).ran_until(5));
+        }
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::RankBehind, Some(20));
+    let words = [
+        "rank 0 is behind",
+        "called in train (train.py:12)",
+        "ranks 1,2 wait in all_reduce, called in train (train.py:14)",
+    ];
+    for words in words {
+        assert!(verdict.summary.contains(words), "{}", verdict.summary);
+    }
+}
+
+/// What a rank is at whose stack could not be read is not known where it waits as those do that meet: another that is elsewhere is the
+/// one to blame, or nobody.
+#[test]
+fn one_whose_stack_was_not_read_is_behind_where_it_waits_otherwise_alone() {
+    let told = |unread: &Doing, is_other_elsewhere: bool| {
+        story(COUNT, |instant, shot| {
+            launcher(shot, instant);
+            for rank in 0..4 {
+                let doing = match rank {
+                    1 => unread.clone(),
+                    2 if is_other_elsewhere => {
+                        let stack = ["load data.py 7", "step train.py 11", "main train.py 30"];
+                        on("read", 7, "/data/shard").at(&stack).ran_until(5)
+                    }
+                    _ => meets(),
+                };
+                shot.rank(rank, 20 + i32::try_from(rank).unwrap(), &doing);
+            }
+        })
+    };
+    let alike = futex("0x7f00").ran_until(5);
+    expect(
+        &told(&alike, true),
+        State::Hung,
+        Cause::RankBehind,
+        Some(22),
+    );
+    assert_eq!(ask(&told(&alike, false)).culprit, None);
+    let fifo = call("openat").of_path("/data/fifo");
+    let elsewhere = fifo.in_kernel("wait_for_partner", 'S').ran_until(5);
+    let verdict = expect(
+        &told(&elsewhere, false),
+        State::Hung,
+        Cause::RankBehind,
+        Some(21),
+    );
+    assert_eq!(ranks(&verdict), [0, 2, 3]);
+}
