@@ -40,7 +40,7 @@ use crate::clock::Clock;
 use crate::fault;
 use account::{Account, Told};
 use between::Between;
-use words::{MainEnd, known_end, words};
+use words::{MainEnd, known_end, told_at, words};
 
 pub(crate) use listener::Listener;
 pub(crate) use orphans::Orphans;
@@ -48,6 +48,8 @@ pub(crate) use stored::StoredEnds;
 
 /// So many processes are held at a time at most, and half of the descriptors that we may have.
 const MOST_HELD: u64 = 4096;
+/// So many of the newest ends are judged by with each snapshot.
+const MOST_JUDGED: usize = 256;
 /// How long the end waits for ends that have happened to be told.
 const SETTLE: Duration = Duration::from_millis(500);
 /// All threads of a process end within so short a time, unless its first one has ended alone.
@@ -309,7 +311,13 @@ impl Ends {
     }
 
     /// Returns what there is to say at the end, the main process having ended as `main`; `at` is when the task was over, if not only now.
-    pub(crate) fn words(&self, main: Ending, at: Option<Timestamp>) -> Vec<String> {
+    /// It was told to end at the times of `told`.
+    pub(crate) fn words(
+        &self,
+        main: Ending,
+        at: Option<Timestamp>,
+        told: &[Timestamp],
+    ) -> Vec<String> {
         let unseen = self.unseen();
         let account = self.lock();
         let main = MainEnd {
@@ -317,6 +325,7 @@ impl Ends {
             ending: known_end(main, account.written.notable(), account.root()),
             order: account.root_order(),
             at,
+            told_at: at.and_then(|at| told_at(told, at)),
         };
         words(account.written.notable(), main, &unseen)
     }
@@ -325,6 +334,13 @@ impl Ends {
     pub(crate) fn so_far(&self) -> Ended {
         let unseen = self.unseen();
         self.lock().written.so_far(unseen)
+    }
+
+    /// Returns the newest of the ends that words may be about, in their order.
+    pub(crate) fn newest(&self) -> Vec<Obituary> {
+        let account = self.lock();
+        let notable = account.written.notable();
+        notable[notable.len().saturating_sub(MOST_JUDGED)..].to_vec()
     }
 
     /// Returns what has no obituary, up to now.

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use diagnose::{Recent, Tuning};
-use model::Snapshot;
+use model::{Obituary, Snapshot};
 use tracing::warn;
 
 use crate::ui;
@@ -28,10 +28,10 @@ impl Judging {
             .is_some_and(|it| interval * 3 > patience(it))
     }
 
-    /// Adds what is established with `snapshot` to it; returns after which time a closer look is worth while.
-    pub(crate) fn judge(&mut self, snapshot: &mut Snapshot) -> Option<Duration> {
+    /// Adds what is established with `snapshot` to it, and with how processes have ended up to now; returns after which time a closer look is worth while.
+    pub(crate) fn judge(&mut self, snapshot: &mut Snapshot, ends: &[Obituary]) -> Option<Duration> {
         let recent = self.0.as_mut()?;
-        let Ok(news) = catch_unwind(AssertUnwindSafe(|| recent.judge(snapshot))) else {
+        let Ok(news) = catch_unwind(AssertUnwindSafe(|| recent.judge(snapshot, ends))) else {
             warn!(
                 "Judging failed and is switched off for this run; `taskscope why` judges what is stored."
             );

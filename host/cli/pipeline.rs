@@ -81,10 +81,12 @@ impl Line {
         snapshot.number(self.task.clone(), self.writer.next_sequence());
         let mut snapshot = self.plugins.enrich(snapshot, PATIENCE).await;
         snapshot.plugins.extend(self.sinks.outcomes());
+        let mut ended = Vec::new();
         if let Some(ends) = &self.ends {
             ends.seen(&snapshot);
+            ended = ends.newest();
         }
-        let closer = self.judging.judge(&mut snapshot);
+        let closer = self.judging.judge(&mut snapshot, &ended);
         let written = self.writer.write(&snapshot, self.clock.now()).await;
         let disk = self.disk.as_mut();
         if let Some(words) = disk.and_then(|disk| disk.look(&snapshot, written.size_bytes)) {

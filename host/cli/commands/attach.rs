@@ -69,7 +69,7 @@ pub(crate) fn run(args: &AttachArgs, world: &World) -> anyhow::Result<Outcome> {
     let end = wait(&session, &collector, root, &events);
     let ends = collector.ends.clone();
     let all_stored = conclude(collector.finish(end), &session);
-    ui::say(&ends.words(Ending::Unknown, None).join("\n"));
+    ui::say(&ends.words(Ending::Unknown, None, &[]).join("\n"));
     Ok(if all_stored {
         Outcome::Well
     } else {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use capture::Machine;
 use clap::Args;
-use model::Trigger;
+use model::{Timestamp, Trigger};
 use rustix::process::Signal;
 use store::Summary;
 use supervise::{Connector, Ending, Event, StartError, TaskCommand};
@@ -166,7 +166,7 @@ fn watch(
             collector.request(Request::Snapshot(trigger));
         }
     };
-    let ending = wait(session, events, stop_grace, ask);
+    let (ending, told) = wait(session, events, stop_grace, ask);
     if let Some(collector) = collector {
         let over = session.now();
         collector.watch().ended(over, failure(ending));
@@ -178,7 +178,7 @@ fn watch(
         let leftovers = ends.leftovers(grace);
         conclude(collector.finish(Request::TaskEnded), session);
         ui::say(&leftovers.join("\n"));
-        ui::say(&ends.words(ending, Some(over)).join("\n"));
+        ui::say(&ends.words(ending, Some(over), &told).join("\n"));
     }
     ending
 }
@@ -192,25 +192,32 @@ fn failure(ending: Ending) -> Option<String> {
     }
 }
 
-/// Passes signals and the deadline on as requests until the task has ended.
+/// What a signal has done before it is told of here.
+const SINCE_SIGNAL: Duration = Duration::from_millis(50);
+
+/// Passes signals and the deadline on as requests until the task has ended. Returns how it did, and when it was told to.
 fn wait(
     session: &Session,
     events: &Receiver<Event>,
     stop_grace: Option<Duration>,
     ask: impl Fn(Trigger),
-) -> Ending {
+) -> (Ending, Vec<Timestamp>) {
     fault::provoke("main");
     let mut happenings = Happenings::of(events, session);
+    let mut told = Vec::new();
     while let Some(happening) = happenings.next() {
         match happening {
             Happening::Deadline => ask(Trigger::Deadline),
-            Happening::Event(Event::Signal(signal)) if asks_to_end(signal) => ask(Trigger::Signal),
+            Happening::Event(Event::Signal(signal)) if asks_to_end(signal) => {
+                told.push(session.now().before(SINCE_SIGNAL));
+                ask(Trigger::Signal);
+            }
             Happening::Event(Event::Signal(_)) | Happening::Round => {}
-            Happening::Event(Event::Ended(ending)) => return ending,
+            Happening::Event(Event::Ended(ending)) => return (ending, told),
             Happening::Event(event) => say_who_was_killed(&event, stop_grace),
         }
     }
-    Ending::Unknown
+    (Ending::Unknown, told)
 }
 
 /// Whether whoever sent `signal` wants the task to end, so that this may be the last look at it.

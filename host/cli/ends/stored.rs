@@ -1,10 +1,14 @@
 //! The obituaries of a node, read back.
 
-use model::{BetweenLooks, Ending, Obituary, ObituarySegment, ProcessId, Unseen};
+use std::time::Duration;
+
+use model::{
+    BetweenLooks, Ending, Obituary, ObituarySegment, ProcessId, Timestamp, Trigger, Unseen,
+};
 use monitor::Report;
 use store::{Place, RecordKind, Store, StoreError};
 
-use super::words::{MainEnd, is_notable, known_end, words};
+use super::words::{MainEnd, is_notable, known_end, told_at, words};
 use crate::page::count;
 
 /// So many that are notable are kept; the first ones are the causes.
@@ -23,7 +27,12 @@ pub(crate) struct StoredEnds {
     pub(crate) well: u64,
     /// The place of the main process in the order of the ends.
     root_order: Option<u64>,
+    /// When the task was told to end, as the newest snapshots say.
+    told: Vec<Timestamp>,
 }
+
+/// A look at a signal may have to wait for the one before it.
+const SINCE_SIGNAL: Duration = Duration::from_secs(1);
 
 impl StoredEnds {
     /// Reads what the segments say of the task whose main process is `root`, one after the other, so that many take no more memory than a few.
@@ -51,6 +60,7 @@ impl StoredEnds {
         }
         // Two collectors, one after the other, count from 0 each.
         ends.notable.sort_by_key(|one| (one.ended_at, one.order));
+        ends.told = told(store, place).await?;
         Ok(ends)
     }
 
@@ -64,6 +74,7 @@ impl StoredEnds {
             ending: known_end(Ending::Unknown, &self.notable, report.root),
             order: self.root_order,
             at: report.ended_at,
+            told_at: report.ended_at.and_then(|at| told_at(&self.told, at)),
         };
         let mut lines = words(&self.notable, main, &self.unseen);
         if lines.is_empty() {
@@ -112,6 +123,20 @@ fn between_looks(between: &BetweenLooks) -> Option<String> {
         }
         (false, _) => format!("at least {processes} began and ended between two looks{how}"),
     })
+}
+
+/// Returns when the task was told to end, as its newest snapshots say; nothing where there is none.
+async fn told(store: &Store, place: &Place) -> Result<Vec<Timestamp>, StoreError> {
+    let index = match store.index(place).await {
+        Ok(index) => index,
+        Err(StoreError::NotFound { .. }) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let entries = index.snapshots.iter();
+    let at_signal = entries.filter(|entry| entry.trigger == Some(Trigger::Signal));
+    Ok(at_signal
+        .map(|entry| entry.started_at.before(SINCE_SIGNAL))
+        .collect())
 }
 
 #[cfg(test)]

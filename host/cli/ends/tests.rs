@@ -126,7 +126,7 @@ fn a_kill_that_the_events_of_a_cgroup_of_version_2_count_is_one_for_want_of_memo
         }]
     );
     assert_eq!(ends.lock().unseen().out_of_memory, 1);
-    let lines = ends.words(killed(), None);
+    let lines = ends.words(killed(), None, &[]);
     assert!(
         lines[0].ends_with("died: SIGKILL, out of memory in its cgroup, 11.8 of 12.0 GiB"),
         "{lines:?}"

@@ -1,5 +1,7 @@
 //! What the obituaries of a run amount to, in about three lines: who ended first, how, and what followed.
 
+use std::time::Duration;
+
 use diagnose::{first_end, is_of_rank, is_told_to_end};
 use model::{BetweenLooks, Circumstance, Ending, Holder, Obituary, ProcessId, Timestamp, Unseen};
 
@@ -17,16 +19,28 @@ pub(crate) struct MainEnd {
     pub(crate) order: Option<u64>,
     /// When the task was over; none where that is only now.
     pub(crate) at: Option<Timestamp>,
+    /// When somebody told it to end, soon before it did.
+    pub(crate) told_at: Option<Timestamp>,
+}
+
+/// Who is told to end does so within this time, as launchers, batch systems and containers give it, or goes on.
+const GRACE: Duration = Duration::from_mins(1);
+
+/// Returns when a task that was over at `over` was told to end, of all the times when it was; none where it went on for long.
+pub(crate) fn told_at(times: &[Timestamp], over: Timestamp) -> Option<Timestamp> {
+    let is_recent = |at: &&Timestamp| **at <= over && over.since(**at) <= GRACE;
+    times.iter().find(is_recent).copied()
 }
 
 /// Returns the lines: none where everything went well. `notable` is in the order of the ends.
 pub(crate) fn words(notable: &[Obituary], main: MainEnd, unseen: &Unseen) -> Vec<String> {
     let root = main.process;
     let mut lines = Vec::new();
-    // Who ends after the task was not why.
+    // Who ends after the task was not why, nor who does once it was told to end.
     let is_before = |one: &&Obituary| {
-        main.at.is_none_or(|at| one.ended_at <= at)
-            || main.order.is_some_and(|order| one.order <= order)
+        let is_by_itself = main.told_at.is_none_or(|at| one.ended_at < at);
+        let is_in_time = main.at.is_none_or(|at| one.ended_at <= at);
+        is_by_itself && (is_in_time || main.order.is_some_and(|order| one.order <= order))
     };
     let before_it: Vec<&Obituary> = notable.iter().filter(is_before).collect();
     if let Some(first) = first_end(&before_it, root, main.ending) {
@@ -357,8 +371,44 @@ mod tests {
             ending: main,
             order: root.map(|root| root.order),
             at: root.map(|root| root.ended_at),
+            told_at: None,
         };
         words(notable, main, &Unseen::default())
+    }
+
+    /// A launcher that is told to end ends its ranks and fails: that is no news. One that was gone before is.
+    #[test]
+    fn who_ends_once_the_task_was_told_to_end_is_not_the_first() {
+        let at = |milliseconds: u64| {
+            let begin = Timestamp::parse("2026-11-30T00:00:00Z").unwrap();
+            begin.after(Duration::from_millis(milliseconds))
+        };
+        let one = |pid: i32, rank: Option<u64>, status: i32, elapsed_ms: u32| Obituary {
+            ended_at: at(elapsed_ms.into()),
+            ..ended(pid, rank, status, elapsed_ms)
+        };
+        let ends = [
+            one(7, Some(0), 15, 120),
+            one(8, Some(1), 9, 180),
+            one(1, None, 0x0100, 200),
+        ];
+        let told = |told_at: Option<Timestamp>| {
+            let main = MainEnd {
+                process: id(1),
+                ending: Ending::Exited(1),
+                order: Some(200),
+                at: Some(at(200)),
+                told_at,
+            };
+            words(&ends, main, &Unseen::default())
+        };
+        assert_eq!(told(Some(at(100))), Vec::<String>::new());
+        assert_eq!(told(Some(at(150)))[0], "rank 0 (pid 7) died first: SIGTERM");
+        assert_eq!(told(None)[0], "rank 0 (pid 7) died first: SIGTERM");
+        // Long before, and after: it is what it did since that counts.
+        let times = [at(100), at(70_000)];
+        assert_eq!(told_at(&times, at(75_000)), Some(at(70_000)));
+        assert_eq!(told_at(&times, at(50)), None);
     }
 
     #[test]

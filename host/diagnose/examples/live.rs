@@ -22,7 +22,7 @@ fn main() -> std::io::Result<()> {
     let warm = snapshots.len() / 3;
     for (number, snapshot) in snapshots.iter().enumerate() {
         let before = cpu();
-        told += recent.judge(snapshot).messages.len();
+        told += recent.judge(snapshot, &[]).messages.len();
         if number >= warm {
             judging += cpu().saturating_sub(before);
             taking += snapshot.capture.cpu_ms.unwrap_or(0.0);

@@ -9,10 +9,13 @@ mod limits;
 
 use std::time::Duration;
 
-use model::{Evidence, Finding, ProcessId, Severity, Snapshot, Target, Timestamp, Trigger};
+use model::{
+    Evidence, Finding, Obituary, ProcessId, Severity, Snapshot, Target, Timestamp, Trigger,
+};
 
 use crate::case::window::{CLOSEST, window};
 use crate::case::{Case, Fate, History, LONGEST_PATIENCE, PATIENCE, Terms};
+use crate::ending::End;
 use crate::judge::judge_scene;
 use crate::scene::Scene;
 use crate::verdict::{Cause, State, Verdict};
@@ -79,8 +82,9 @@ impl Recent {
         self.tuning.patience.unwrap_or(default)
     }
 
-    /// Judges with one more snapshot, whose id is its last one. Snapshots of an end are no news.
-    pub fn judge(&mut self, snapshot: &Snapshot) -> News {
+    /// Judges with one more snapshot, whose id is its last one, and with how processes have ended up to now, in their order; those
+    /// that ended well do not matter. Snapshots of an end are no news.
+    pub fn judge(&mut self, snapshot: &Snapshot, ends: &[Obituary]) -> News {
         if matches!(
             snapshot.capture.trigger,
             Some(Trigger::Signal | Trigger::Exit)
@@ -95,7 +99,7 @@ impl Recent {
             tracks: std::mem::take(&mut self.kept.tracks),
             whole_from: self.kept.whole_from(),
         };
-        let sight = self.sight(snapshot, &terms);
+        let sight = self.sight(snapshot, ends, &terms);
         let near = limits::near(snapshot, |kind, subject| self.limits.is_told(kind, subject));
         self.kept.tracks = terms.tracks;
         let now = snapshot.capture.started_at;
@@ -130,15 +134,23 @@ impl Recent {
     }
 
     /// What is seen of the task with one more snapshot.
-    fn sight(&self, snapshot: &Snapshot, terms: &Terms) -> Seen {
+    fn sight(&self, snapshot: &Snapshot, ends: &[Obituary], terms: &Terms) -> Seen {
         let mut snapshots: Vec<&Snapshot> = self.kept.snapshots().collect();
         snapshots.push(snapshot);
         let first = window(&snapshots, terms)[0];
         let since = snapshots[first].capture.started_at;
+        // The task is not over: what outlives its main process is no news.
+        let root = snapshot.scope.as_ref().map(|scope| scope.root);
+        let ends = ends.iter().enumerate().map(|(index, obituary)| End {
+            obituary,
+            record: "",
+            index,
+        });
+        let ends = ends.filter(|end| Some(end.obituary.process) != root);
         let Some(case) = Case::new(
             &[History {
                 snapshots,
-                ends: Vec::new(),
+                ends: ends.collect(),
             }],
             terms,
         ) else {
@@ -207,7 +219,11 @@ fn claim(verdict: &Verdict) -> Claim {
     let evidence = verdict.evidence.iter();
     Claim {
         kind: verdict.cause.word(),
-        subject: process.map_or_else(String::new, |it| it.to_string()),
+        // Who has used most of what all are held back by may be another each time.
+        subject: match process {
+            Some(process) if verdict.verdict != State::Slow => process.to_string(),
+            _ => String::new(),
+        },
         message: format!(
             "{} ({}): {}",
             verdict.verdict.word(),

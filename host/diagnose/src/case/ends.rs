@@ -1,6 +1,8 @@
 //! Whether the task is over, and what of a node counts then.
 
-use model::{Ending, Snapshot};
+use std::time::Duration;
+
+use model::{Ending, Snapshot, Timestamp, Trigger};
 
 use super::History;
 use super::window::before_the_end;
@@ -32,6 +34,9 @@ pub fn is_over(history: &History<'_>) -> bool {
     ends.any(|end| Some(end.obituary.process) == root)
 }
 
+/// Who is told to end does so within this time, as launchers, batch systems and containers give it, or goes on.
+const GRACE: Duration = Duration::from_mins(1);
+
 /// Returns what counts: of a task that was told to end, nothing from then on. There is a snapshot.
 pub(super) fn over<'a>(history: &History<'a>) -> Over<'a> {
     let all = &history.snapshots;
@@ -40,7 +45,8 @@ pub(super) fn over<'a>(history: &History<'a>) -> Over<'a> {
     let root = newest.scope.as_ref().map(|scope| scope.root);
     let end = ends.clone().find(|end| Some(end.obituary.process) == root);
     let main = end.map(|end| end.obituary.ending);
-    let snapshots = before_the_end(all);
+    let snapshots = before_the_signal(all, end.map(|end| end.obituary.ended_at))
+        .unwrap_or_else(|| before_the_end(all));
     let was_told = snapshots.len() < all.len() || main.is_some_and(is_told_to_end);
     if !was_told {
         return Over {
@@ -57,4 +63,20 @@ pub(super) fn over<'a>(history: &History<'a>) -> Over<'a> {
         main: None,
         told_to_end: end,
     }
+}
+
+/// What was seen before somebody told the task to end, where its main process did so soon after, with whatever status, and whoever
+/// outlived it. Nothing where that is not known, or all was seen after it.
+fn before_the_signal<'a>(
+    snapshots: &[&'a Snapshot],
+    ended_at: Option<Timestamp>,
+) -> Option<Vec<&'a Snapshot>> {
+    let ended_at = ended_at?;
+    let tells = |snapshot: &&Snapshot| {
+        let capture = &snapshot.capture;
+        let is_told = capture.trigger == Some(Trigger::Signal) && capture.started_at <= ended_at;
+        is_told && ended_at.since(capture.started_at) <= GRACE
+    };
+    let first = snapshots.iter().position(tells).filter(|it| *it > 0)?;
+    Some(snapshots[..first].to_vec())
 }

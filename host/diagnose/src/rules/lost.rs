@@ -1,8 +1,8 @@
 //! A process died and took something with it that others wait for.
 
 use super::{Rule, ended};
-use crate::case::{Actor, Fate};
-use crate::ending::is_bad;
+use crate::case::{Actor, Fate, PATIENCE};
+use crate::ending::{End, is_bad};
 use crate::graph::EdgeKind;
 use crate::python;
 use crate::scene::Scene;
@@ -21,12 +21,15 @@ pub(super) const RULE: Rule = Rule {
 pub(super) const WORKER: Rule = Rule {
     name: "worker-lost",
     needs: "how children ended, and Python stacks, over three intervals",
-    proves: "a main thread has waited for a result of a pool all the time, and a worker of that pool ended badly: its work is never given to another",
+    proves: "a main thread has waited for a result of a pool all the time, and a worker of that pool ended badly, so that its work is never given to another, or all do again and again",
     refuted_by: "the task gets on, or the pool is one that tells of it (`concurrent.futures`)",
     holds: worker,
 };
 
 fn worker(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
+    if let Some(verdict) = start_in_vain(scene) {
+        return Ok(vec![verdict]);
+    }
     scene.must_stand()?;
     let case = &scene.case;
     let waits = |actor: usize| {
@@ -61,6 +64,74 @@ fn worker(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         return Ok(vec![claim.shown_by(scene.standing(actor)).say(summary)]);
     }
     Err("nobody waits for a result of a pool a worker of which ended badly".to_owned())
+}
+
+/// A pool none of whose workers lives on: each ends badly soon after its start, as where its initializer fails, and another is
+/// started. Work is never done by those.
+fn start_in_vain(scene: &Scene<'_>) -> Option<Verdict> {
+    let case = &scene.case;
+    let waits = |actor: usize| {
+        let it = &case.actors[actor];
+        let frames = python::main_trace(it.process).map(|trace| trace.frames.as_slice());
+        let is_given = frames.is_some_and(python::is_at_pool);
+        is_given && !it.main_ran() && case.node_of(actor).is_patient()
+    };
+    for actor in case.those(waits) {
+        let it = &case.actors[actor];
+        let node = case.node_of(actor);
+        let first = node.snapshots[node.window[0]];
+        let was_there = |child: usize| {
+            let identity = case.actors[child].process.identity;
+            let mut earlier = first.processes.iter();
+            earlier.any(|process| process.identity == identity)
+        };
+        let is_worker = |child: usize| case.actors[child].process.exe == it.process.exe;
+        let mut children = it.children.iter().copied();
+        let lives_on = children.any(|child| {
+            let is_alive = case.actors[child].fate == Fate::Alive;
+            is_alive && was_there(child) && is_worker(child) && !is_tracker(&case.actors[child])
+        });
+        let ends = node.ends.iter().copied().filter(|end| {
+            let since = end.obituary.ended_at >= first.capture.started_at;
+            since && end.obituary.ppid == it.process.pid
+        });
+        let ends: Vec<End<'_>> = ends.collect();
+        let all_badly = ends.iter().all(|end| is_bad(end.obituary.ending));
+        if lives_on || !all_badly || ends.len() <= PATIENCE {
+            continue;
+        }
+        let last = ends[ends.len() - 1];
+        let seconds = last
+            .obituary
+            .ended_at
+            .since(first.capture.started_at)
+            .as_secs()
+            + 1;
+        let summary = format!(
+            "{} waits{} for a result of a pool whose workers all end soon after they are started: {} of them within {} s, the last one, {}, {}.",
+            words::who(case, actor),
+            words::at_actor(case, actor),
+            ends.len(),
+            seconds,
+            last.obituary.process.pid,
+            words::how(last.obituary.ending),
+        );
+        let told = ends.iter().take(PATIENCE);
+        let told = told.filter_map(|end| case.cite_end(*end, it.node));
+        let claim = scene
+            .claim(State::Hung, Cause::Crashed)
+            .blames(ended::culprit(case, it.node, last))
+            .holding_up(&[actor]);
+        let claim = claim.shown_by(case.cite_end(last, it.node)).shown_by(told);
+        return Some(claim.shown_by(scene.standing(actor)).say(summary));
+    }
+    None
+}
+
+/// Whether a child is there to clean up after the others. `CPython`: `Lib/multiprocessing/resource_tracker.py`.
+fn is_tracker(child: &Actor<'_>) -> bool {
+    let mut arguments = child.process.cmdline.iter();
+    arguments.any(|argument| argument.contains("resource_tracker"))
 }
 
 fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {

@@ -168,7 +168,7 @@ proptest! {
         _ = Merged::of(&all, &Selection::default());
         let mut recent = Recent::new(Tuning::default());
         for (snapshot, document) in job.snapshots.iter().zip(&documents) {
-            for finding in recent.judge(snapshot).findings {
+            for finding in recent.judge(snapshot, &[]).findings {
                 for evidence in &finding.evidence {
                     let found = document.pointer(&evidence.pointer).map(Value::to_string);
                     prop_assert_eq!(found.as_ref(), Some(&evidence.value), "{}", evidence.pointer);

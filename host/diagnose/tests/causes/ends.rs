@@ -1,10 +1,10 @@
 //! Tasks that are over: which end the others follow from, as obituaries tell; and what is said where one of them is lost.
 
-use model::{Circumstance, Ending, Obituary, Snapshot, Timestamp};
+use model::{Circumstance, Ending, Obituary, Snapshot, Timestamp, Trigger};
 use taskscope_diagnose::{Cause, End, History, State, Verdict, judge};
 
 use crate::lacking;
-use crate::story::{Shot, ask, futex, identity, polls, runs, story};
+use crate::story::{Shot, ask, call, futex, identity, polls, runs, story};
 
 const COUNT: u32 = 6;
 const RECORD: &str = "obituaries/1";
@@ -332,4 +332,109 @@ fn a_main_process_that_failed_is_blamed_where_nobody_else_can_have_been_the_firs
     assert_eq!((unclear.verdict, culprit(&unclear)), (State::Failed, None));
     let words = "which process failed first is not known";
     assert!(unclear.summary.contains(words), "{}", unclear.summary);
+}
+
+/// A launcher that is told to end ends its ranks and then fails itself, which takes it a while, and one may outlive it.
+#[test]
+fn a_launcher_that_fails_because_it_was_told_to_end_is_judged_by_what_was_before() {
+    let signalled = |after: u32, outlives: bool| {
+        let snapshots = story(COUNT + 8, |instant, shot| {
+            let trigger = match instant {
+                8 => Trigger::Signal,
+                _ => Trigger::Interval,
+            };
+            shot.snapshot.capture.trigger = Some(trigger);
+            let is_over = instant > 8 + after;
+            if !is_over {
+                shot.process(10, 1, &polls(instant).at(&["monitor launch.py 9"]));
+            }
+            for rank in 0..3 {
+                let doing = match rank {
+                    1 => call("openat")
+                        .of_path("/data/fifo")
+                        .in_kernel("wait_for_partner", 'S'),
+                    _ => futex("0x1").at(&["all_reduce /lib/dist.py 50", "main train.py 30"]),
+                };
+                if rank == 1 && outlives || instant < 9 {
+                    let pid = 20 + i32::try_from(rank).unwrap();
+                    shot.rank(rank, pid, &doing.ran_until(2));
+                }
+            }
+        });
+        let at = |seconds: u32, order: u64, pid: i32, ending: Ending| {
+            let ended_at = snapshots[8].capture.started_at.as_microseconds()
+                + i64::from(seconds) * 1_000_000
+                + i64::from(pid);
+            Obituary {
+                ended_at: Timestamp::from_microseconds(ended_at).unwrap(),
+                ..end(order, pid, ending)
+            }
+        };
+        let ends = [
+            at(0, 0, 20, killed(15)),
+            at(0, 1, 22, killed(15)),
+            at(after, 2, 10, FAILED),
+        ];
+        answer(&snapshots, &ends)
+    };
+    for (after, outlives) in [(0, false), (6, false), (0, true), (6, true)] {
+        let verdict = signalled(after, outlives);
+        let culprit = verdict.culprit.as_ref().map(|culprit| culprit.pid);
+        assert_eq!(
+            (verdict.verdict, verdict.cause, culprit),
+            (State::Hung, Cause::RankBehind, Some(21)),
+            "{}",
+            verdict.summary
+        );
+    }
+}
+
+/// The initializer of a pool fails: each worker ends as soon as it has begun, and another begins.
+#[test]
+fn a_pool_all_workers_of_which_end_as_soon_as_they_begin() {
+    let told = |ending: Ending, one_lives: bool| {
+        let mut snapshots = waits_for_a_pool();
+        for (instant, snapshot) in snapshots.iter_mut().enumerate() {
+            let last = snapshot.processes.pop().unwrap();
+            let pid = if one_lives {
+                21
+            } else {
+                100 + i32::try_from(instant).unwrap()
+            };
+            let process = model::Process {
+                pid,
+                identity: identity(pid),
+                start_time_ticks: identity(pid).start_time_ticks,
+                ..last
+            };
+            snapshot.processes.push(process);
+            snapshot.ipc.endpoints.clear();
+        }
+        let ends = (0..6).map(|order| {
+            let pid = 100 + i32::try_from(order).unwrap();
+            let ended_at =
+                Timestamp::from_microseconds(BEGIN + i64::from(pid - 99) * 900_000).unwrap();
+            Obituary {
+                ended_at,
+                ..end(order, pid, ending)
+            }
+        });
+        let ends: Vec<Obituary> = ends.collect();
+        answer(&snapshots, &ends)
+    };
+    let verdict = told(FAILED, false);
+    let culprit = verdict.culprit.as_ref().map(|culprit| culprit.pid);
+    assert_eq!(
+        (verdict.verdict, verdict.cause, culprit),
+        (State::Hung, Cause::Crashed, Some(105)),
+        "{}",
+        verdict.summary
+    );
+    assert_eq!(verdict.victims[0].pid, 10);
+    // Workers of a task each that do it, and a pool one of whose workers lives on.
+    let well = [told(Ending::Exited(0), false), told(FAILED, true)];
+    assert!(
+        well.iter().all(|it| !it.summary.contains("soon after")),
+        "{well:?}"
+    );
 }

@@ -17,7 +17,7 @@ fn told(snapshots: &[Snapshot]) -> Vec<News> {
 fn told_with(tuning: Tuning, snapshots: &[Snapshot]) -> Vec<News> {
     let mut recent = Recent::new(tuning);
     let news = snapshots.iter().map(|snapshot| {
-        let news = recent.judge(snapshot);
+        let news = recent.judge(snapshot, &[]);
         assert_eq!(news.findings.len(), news.messages.len());
         for finding in &news.findings {
             assert!(!finding.evidence.is_empty(), "{}", finding.message);
@@ -136,7 +136,7 @@ fn of_who_stays_only_motion_is_kept_and_who_is_gone_is_known() {
     let mut recent = Recent::new(Tuning::default());
     let mut news = Vec::new();
     for (instant, snapshot) in snapshots.iter().enumerate() {
-        news.push(recent.judge(snapshot));
+        news.push(recent.judge(snapshot, &[]));
         let kept = format!("{recent:?}");
         let times = |argument: &str| kept.matches(argument).count();
         let gone = if instant < 10 { 2 } else { 1 };
@@ -372,4 +372,28 @@ fn a_disk_that_is_nearly_full_is_told_and_a_large_one_with_room_is_not() {
     let shared = MountPurpose::SharedMemory;
     assert_eq!(told(room(1, 64, shared)).as_deref(), Some("shm-full"));
     assert_eq!(told(room(1, 64, MountPurpose::Spool)), None);
+}
+
+/// How one ended that nobody has seen is known from its obituary, at once.
+#[test]
+fn the_end_of_a_worker_is_told_of_while_the_task_runs() {
+    let waits = [
+        "wait /usr/lib/python3.11/threading.py 320",
+        "ApplyResult.wait /usr/lib/python3.11/multiprocessing/pool.py 762",
+        "main app.py 40",
+    ];
+    let snapshots = story(10, |_, shot| {
+        shot.process(10, 1, &futex("0x1").at(&waits));
+        shot.process(21, 10, &crate::story::on("read", 3, "pipe:[1]"));
+        shot.pipe("pipe:[1]", &[21], &[10], 0);
+    });
+    let mut recent = Recent::new(Tuning::default());
+    let ends = [crate::ends::end(0, 30, crate::ends::killed(9))];
+    let news = snapshots
+        .iter()
+        .map(|snapshot| recent.judge(snapshot, &ends));
+    let told: Vec<String> = news.flat_map(|news| news.messages).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    let begin = "hung (crashed): process 30 (job.py) was ended by SIGKILL";
+    assert!(told[0].starts_with(begin), "{told:?}");
 }
