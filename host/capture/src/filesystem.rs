@@ -83,7 +83,11 @@ pub(crate) fn read(
             ours: spool.clone(),
         });
     }
-    ask(machine, &directory, &places, gaps)
+    let mut filesystem = ask(machine, &directory, &places, gaps);
+    filesystem
+        .mounts
+        .extend(full_elsewhere(machine, &directory, &view));
+    filesystem
 }
 
 /// Where the main process keeps its temporary files, as far as its environment says.
@@ -123,6 +127,42 @@ fn ask(machine: &Machine, directory: &Path, places: &[Place], gaps: &mut GapList
         filesystem.mounts.push(mount(place, facts.as_ref(), table));
     }
     filesystem
+}
+
+/// The other file systems that the task may write to and on which nothing fits any more. What cannot be asked is not told of: nobody
+/// has said that the task uses it.
+fn full_elsewhere(machine: &Machine, directory: &Path, view: &View) -> Vec<Mount> {
+    let table = MountTable::read(directory);
+    let places: Vec<Place> = table
+        .writable()
+        .map(|path| Place {
+            purpose: MountPurpose::Elsewhere,
+            ours: view.ours(path),
+            path: path.to_owned(),
+        })
+        .collect();
+    let questions = places.iter().map(|place| Question {
+        path: place.ours.clone(),
+        or_above: false,
+    });
+    let answers = machine
+        .file_systems
+        .ask(&questions.collect::<Vec<Question>>());
+    let full = places
+        .iter()
+        .zip(answers)
+        .filter_map(|(place, answer)| match answer {
+            Answer::Facts(facts) if is_full(&facts) => Some(mount(place, Some(&facts), &table)),
+            _ => None,
+        });
+    full.collect()
+}
+
+/// Whether less than a hundredth, or no inode, is left of a file system that is not read only.
+fn is_full(facts: &StatVfs) -> bool {
+    let is_writable = !facts.f_flag.contains(StatVfsMountFlags::RDONLY);
+    let has_no_room = facts.f_blocks > 0 && facts.f_bavail < facts.f_blocks / 100;
+    is_writable && (has_no_room || (facts.f_files > 0 && facts.f_ffree == 0))
 }
 
 fn settle(place: &Place, answer: Answer, gaps: &mut GapList) -> Option<StatVfs> {
@@ -205,5 +245,37 @@ impl View {
             (Some(through), Ok(below)) => through.join(below),
             _ => path.to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(available: u64, inodes: (u64, u64), f_flag: StatVfsMountFlags) -> StatVfs {
+        StatVfs {
+            f_bavail: available,
+            f_bfree: available,
+            f_blocks: 1000,
+            f_bsize: 4096,
+            f_favail: inodes.0,
+            f_ffree: inodes.0,
+            f_files: inodes.1,
+            f_flag,
+            f_frsize: 4096,
+            f_fsid: 0,
+            f_namemax: 255,
+        }
+    }
+
+    #[test]
+    fn what_has_no_room_or_no_inode_is_full_unless_nobody_may_write_there() {
+        let writable = StatVfsMountFlags::empty();
+        assert!(is_full(&facts(9, (5, 10), writable)));
+        assert!(is_full(&facts(500, (0, 10), writable)));
+        assert!(!is_full(&facts(10, (5, 10), writable)));
+        // One that counts no inodes, and an image.
+        assert!(!is_full(&facts(500, (0, 0), writable)));
+        assert!(!is_full(&facts(0, (0, 10), StatVfsMountFlags::RDONLY)));
     }
 }

@@ -52,4 +52,8 @@ pub enum MountPurpose {
     Temporary,
     /// Our own spool.
     Spool,
+    /// Another file system that the main process may write to, where no room or no inode is left on it. So is read what a later
+    /// version says.
+    #[serde(other)]
+    Elsewhere,
 }

@@ -1,5 +1,6 @@
 //! `/proc/PID/mountinfo`: which file system a path of a process is on.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::BufReader;
@@ -8,6 +9,13 @@ use std::path::{Path, PathBuf};
 
 use procfs::FromBufRead;
 use procfs::process::{MountInfo, MountInfos};
+
+/// File systems of the machine itself: who asks one of them waits for no server.
+const LOCAL: [&str; 8] = [
+    "bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "tmpfs", "xfs",
+];
+/// So many are asked.
+const MOST: usize = 32;
 
 /// The mounts that a process sees.
 #[derive(Debug, Default)]
@@ -23,6 +31,19 @@ impl MountTable {
             mount.mount_point = unescaped(&mount.mount_point);
         }
         Self(mounts)
+    }
+
+    /// Returns where the local file systems are mounted that may be written to, each once; of very many the first.
+    pub(super) fn writable(&self) -> impl Iterator<Item = &Path> {
+        let mut seen = BTreeSet::new();
+        let is_local = |mount: &&MountInfo| LOCAL.contains(&mount.fs_type.as_str());
+        let is_writable = |mount: &&MountInfo| {
+            let options = [&mount.mount_options, &mount.super_options];
+            options.iter().all(|options| !options.contains_key("ro"))
+        };
+        let mounts = self.0.iter().filter(is_local).filter(is_writable);
+        let mounts = mounts.filter(move |mount| seen.insert(mount.majmin.clone()));
+        mounts.take(MOST).map(|mount| mount.mount_point.as_path())
     }
 
     /// Returns the mount that `path`, which has no links in it, is on: walks down as the kernel does, so that a mount
@@ -92,6 +113,23 @@ mod tests {
         assert_eq!(source("/data/old/a").as_deref(), Some("covering"));
         let spaced = table.of(Path::new("/mnt/with space/a")).unwrap();
         assert_eq!(spaced.fs_type, "fuse.sshfs");
+    }
+
+    #[test]
+    fn local_file_systems_that_may_be_written_to_are_there_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let mounts = "\
+27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+28 27 254:0 /a /bound rw,relatime - ext4 /dev/vda rw
+29 27 0:31 / /image ro,relatime - squashfs image ro
+30 27 0:32 / /read ro,relatime - ext4 /dev/vdb ro
+31 27 0:33 / /scratch rw,relatime - tmpfs scratch rw,size=4k
+32 27 0:34 / /far rw,relatime - nfs4 server:/far rw
+";
+        fs::write(directory.path().join("mountinfo"), mounts).unwrap();
+        let table = MountTable::read(directory.path());
+        let found: Vec<&Path> = table.writable().collect();
+        assert_eq!(found, [Path::new("/"), Path::new("/scratch")]);
     }
 
     #[test]

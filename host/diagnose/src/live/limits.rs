@@ -149,8 +149,8 @@ fn rooms(snapshot: &Snapshot) -> Vec<Measure> {
         let cause = match mount.purpose {
             MountPurpose::SharedMemory => Cause::ShmFull,
             MountPurpose::WorkingDirectory | MountPurpose::Temporary => Cause::DiskFull,
-            // Ours to speak of elsewhere.
-            MountPurpose::Spool => return None,
+            // Ours to speak of elsewhere; and that the task uses another is not known.
+            MountPurpose::Spool | MountPurpose::Elsewhere => return None,
         };
         let (available, limit) = (mount.bytes_available?, mount.bytes_total?);
         if available >= PLENTY || mount.is_read_only == Some(true) {

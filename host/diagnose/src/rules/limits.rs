@@ -4,7 +4,7 @@ use model::{Mount, MountPurpose};
 
 use super::Rule;
 use crate::case::main_thread;
-use crate::motion::Motion;
+use crate::motion::{Motion, Seen};
 use crate::scene::Scene;
 use crate::verdict::{Cause, Evidence, State, Verdict};
 use crate::wait::Wait;
@@ -146,6 +146,9 @@ fn is_full(mount: &Mount, largest: u64) -> bool {
                 || (available < largest.saturating_add(4096) && available < total / 4)))
 }
 
+/// So little room is none.
+const NOTHING: u64 = 64 << 10;
+
 fn disk(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
     let case = &scene.case;
     let mut found = Vec::new();
@@ -160,11 +163,7 @@ fn disk(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             }
             let on_node = case.alive().filter(|(_, actor)| actor.node == node);
             let writes = |actor: usize| writes_below(scene, actor, mount);
-            // That it could not make a file, nothing counts; that it could not write, the calls do.
-            let wants = |actor: usize| {
-                let seen = case.actors[actor].seen;
-                mount.inodes_free == Some(0) || seen.is_some_and(|seen| seen.write_calls > 0)
-            };
+            let wants = |actor: usize| seems_to_want(scene, actor, mount);
             let mut guilty: Vec<usize> = on_node
                 .map(|(index, _)| index)
                 .filter(|it| tries_again(scene, *it) && (writes(*it) || wants(*it)))
@@ -204,6 +203,19 @@ fn disk(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         )
     });
     Ok(found.collect())
+}
+
+/// Whether a process may want room there, as what it asks of the kernel tells. That it could not make a file, nothing counts. That it
+/// could not write, the calls do; where they wrote something, it may well be elsewhere, such as to a log.
+fn seems_to_want(scene: &Scene<'_>, actor: usize, mount: &Mount) -> bool {
+    let is_its_own = mount.purpose != MountPurpose::Elsewhere;
+    let is_at_its_end = mount.bytes_available.is_some_and(|left| left < NOTHING);
+    let in_vain = |seen: Seen| {
+        let some_may = is_its_own && is_at_its_end;
+        seen.write_calls > 0 && (some_may || seen.written_bytes == 0)
+    };
+    let seen = scene.case.actors[actor].seen;
+    (is_its_own && mount.inodes_free == Some(0)) || seen.is_some_and(in_vain)
 }
 
 /// Whether a process has a file of that file system open for writing.

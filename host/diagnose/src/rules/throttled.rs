@@ -1,6 +1,7 @@
 //! The processor quota is used up again and again.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use model::{CgroupCpu, Snapshot};
 
@@ -13,13 +14,15 @@ use crate::words;
 pub(super) const RULE: Rule = Rule {
     name: "cpu-throttled",
     needs: "the counts of quota periods of a cgroup in two snapshots",
-    proves: "in most periods the quota was used up and threads were held back",
+    proves: "in most periods the quota was used up and threads were held back, for a tenth of the time or more",
     refuted_by: "most periods passed without that",
     holds,
 };
 
 /// Parts of the periods, in hundredths, from which on it is a matter.
 const THROTTLED: u64 = 40;
+/// Less than one part in so many of the time is no matter, however many periods it was lost in.
+const LOST: u32 = 10;
 /// Fewer periods than this prove nothing.
 const PERIODS: u64 = 5;
 
@@ -58,7 +61,16 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
             let periods = grown(level.cpu.periods, earlier.periods).unwrap_or(0);
             let throttled =
                 grown(level.cpu.throttled_periods, earlier.throttled_periods).unwrap_or(0);
+            let lost = grown(level.cpu.throttled_usec, earlier.throttled_usec);
+            let elapsed = it
+                .newest()
+                .capture
+                .started_at
+                .since(first.capture.started_at);
+            let is_little =
+                lost.is_some_and(|lost| Duration::from_micros(lost).saturating_mul(LOST) < elapsed);
             if periods >= PERIODS
+                && !is_little
                 && throttled.saturating_mul(100) >= periods.saturating_mul(THROTTLED)
             {
                 return Ok(vec![found(scene, node, &level, (throttled, periods))]);

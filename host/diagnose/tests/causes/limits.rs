@@ -254,3 +254,45 @@ fn memory_that_has_run_out_with_nobody_killed_stops_the_task() {
     });
     expect(&snapshots, State::Hung, Cause::MemoryPressure, Some(10));
 }
+
+/// Periods in which next to no time was lost.
+#[test]
+fn a_quota_that_takes_little_time_is_no_matter_however_often() {
+    for (lost, state) in [(20_000, State::Healthy), (400_000, State::Slow)] {
+        let snapshots = story(COUNT, |instant, shot| {
+            shot.process(10, 1, &runs(instant).at(&["hash app.py 25"]));
+            let cpu = shot.cgroup().cpu.as_mut().unwrap();
+            cpu.periods = Some(u64::from(instant) * 10);
+            cpu.throttled_periods = Some(u64::from(instant) * 6);
+            cpu.throttled_usec = Some(u64::from(instant) * lost);
+        });
+        assert_eq!(ask(&snapshots).verdict, state);
+    }
+}
+
+/// A file system that no open file shows: the task asks to write, and nothing is written. One that writes its log beside it is well,
+/// also where the disk that it works on has little room; and that it could make no file there is seen by nothing.
+#[test]
+fn a_full_disk_elsewhere_is_the_matter_of_who_writes_in_vain() {
+    let told = |purpose: MountPurpose, (available, inodes): (u64, u64), written: u64| {
+        story(COUNT, |instant, shot| {
+            let process = shot.process(10, 1, &polls(instant).at(&["save checkpoint.py 20"]));
+            let written = u64::from(instant) * written;
+            let io = &mut process.proc.io;
+            io.insert("syscw".to_owned(), instant.to_string());
+            io.insert("wchar".to_owned(), written.to_string());
+            let mount = shot.mount("/scratch", purpose, available, 100 * GIB);
+            mount.inodes_free = Some(inodes);
+        })
+    };
+    let vain = told(MountPurpose::Elsewhere, (0, 100), 0);
+    let verdict = expect(&vain, State::Hung, Cause::DiskFull, Some(10));
+    assert!(verdict.summary.contains("/scratch"), "{}", verdict.summary);
+    for well in [
+        told(MountPurpose::Elsewhere, (0, 100), 30),
+        told(MountPurpose::Elsewhere, (50 * GIB, 0), 30),
+        told(MountPurpose::WorkingDirectory, (GIB / 2, 100), 30),
+    ] {
+        assert_eq!(ask(&well).verdict, State::Healthy);
+    }
+}
