@@ -6,6 +6,7 @@ mod ears;
 mod ends;
 mod pauses;
 pub(crate) mod said;
+mod unread;
 pub(crate) mod window;
 
 use std::collections::HashMap;

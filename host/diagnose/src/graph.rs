@@ -218,7 +218,8 @@ fn pipe(case: &Case<'_>, node: usize, index: usize, endpoint: &Endpoint, writes:
     };
     let wakers = owners(case, node, endpoint, Some(end));
     // Ends that are not known may be the other end.
-    let is_known = endpoint.owners.iter().all(|owner| owner.end.is_some());
+    let is_known = endpoint.owners.iter().all(|owner| owner.end.is_some())
+        && !case.nodes[node].has_unread("fd");
     let others = endpoint.pipe.as_ref().and_then(|pipe| {
         if writes {
             pipe.has_readers

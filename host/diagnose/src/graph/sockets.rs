@@ -20,7 +20,8 @@ pub(super) fn socket(
         Some(peer) => {
             let (_, other) = case.nodes[node].endpoint(peer)?;
             evidence.extend(case.cite_newest(node, &format!("/ipc/endpoints/{index}/peer")));
-            (owners(case, node, other, None), false)
+            let is_unread = case.nodes[node].has_unread("fd");
+            (owners(case, node, other, None), is_unread)
         }
         // Elsewhere, or not accepted yet: then who listens there could.
         None => match elsewhere(case, node, endpoint) {

@@ -3,7 +3,7 @@
 use model::FileLock;
 
 use super::Rule;
-use crate::case::Node;
+use crate::case::{Node, PATIENCE};
 use crate::motion::Motion;
 use crate::scene::Scene;
 use crate::verdict::{Cause, State, Verdict};
@@ -13,7 +13,7 @@ use crate::words;
 pub(super) const RULE: Rule = Rule {
     name: "database-locked",
     needs: "which bytes of databases of SQLite are locked for writing and by whom, who has them open, over three intervals",
-    proves: "a process sleeps and looks again at one line with a database open that another has locked, no thread of which ran",
+    proves: "a process sleeps and looks again in one call with a database open that another has locked, no thread of which ran",
     refuted_by: "the holder runs, sleeps for a time, or waits for the one that looks again",
     holds,
 };
@@ -72,9 +72,11 @@ fn looks_again(scene: &Scene<'_>, actor: usize, holder: usize, path: &str) -> bo
         let edge = scene.graph.edge(holder);
         edge.is_some_and(|edge| edge.wakers.contains(&actor))
     };
+    // A loop that tries again stands at the attempt or at the sleep after it.
+    let is_there = it.stands() || it.seen.is_some_and(|seen| seen.same_for >= PATIENCE);
     actor != holder
         && it.motion() == Motion::Idle
-        && it.stands()
+        && is_there
         && matches!(it.wait, Wait::Sleep | Wait::Running)
         && descriptors.any(|it| it.target == path)
         && !is_waited_for()

@@ -130,7 +130,7 @@ fn full(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
         if others
             .iter()
             .any(|waker| reads(*waker) || is_away(scene, *waker, index))
-            || (others.is_empty() && !edge.outside)
+            || (others.is_empty() && (!edge.outside || case.node_of(index).has_unread("fd")))
         {
             continue;
         }

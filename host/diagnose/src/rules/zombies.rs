@@ -15,7 +15,7 @@ pub(super) const RULE: Rule = Rule {
     name: "zombie-unreaped",
     needs: "ended children that are still there over three intervals, and what their parent does",
     proves: "a parent has not asked for the status of children that have ended, and gets nowhere",
-    refuted_by: "the parent waits for a child, for a time or for others to come, or gets on, or looks again and the children ended well",
+    refuted_by: "the parent waits for a child, for a time, for somebody who lives or for others to come, or gets on, or looks again and the children ended well",
     holds,
 };
 
@@ -79,13 +79,34 @@ fn holds(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
 /// Whether a parent neither waits for children, for a time, for others to come or for somebody at work, nor just paces itself.
 fn takes_no_notice(scene: &Scene<'_>, parent: usize, zombies: &[usize]) -> bool {
     let it = &scene.case.actors[parent];
+    let is_seen = !it.process.proc.threads.is_empty();
     let does_else = matches!(it.wait, Wait::Child { .. } | Wait::Stopped | Wait::Storage);
     // Who looks again now and then may do so whatever became of children that ended well.
     let is_paced = match it.motion() {
         Motion::Still => it.wait == Wait::Sleep,
         _ => !zombies.iter().any(|zombie| ended_badly(scene, *zombie)),
     };
-    !does_else && !is_paced && !scene.serves(parent) && scene.hope(parent).is_none()
+    is_seen
+        && !does_else
+        && !is_paced
+        && !may_wait_for_others(scene, parent)
+        && !scene.serves(parent)
+        && scene.hope(parent).is_none()
+}
+
+/// Whether what a parent waits for may come from somebody who lives: then that one is the matter, or not known.
+fn may_wait_for_others(scene: &Scene<'_>, parent: usize) -> bool {
+    let it = &scene.case.actors[parent];
+    let Some(edge) = scene.graph.edge(parent) else {
+        let Wait::Read { target, .. } = &it.wait else {
+            return false;
+        };
+        return ["pipe:", "socket:"]
+            .iter()
+            .any(|kind| target.starts_with(kind));
+    };
+    let lives = |waker: &usize| *waker != parent && scene.case.actors[*waker].fate == Fate::Alive;
+    edge.outside || edge.wakers.iter().any(lives)
 }
 
 fn ended_badly(scene: &Scene<'_>, zombie: usize) -> bool {

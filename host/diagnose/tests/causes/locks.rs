@@ -576,3 +576,60 @@ fn a_file_lock_that_goes_from_one_to_another() {
         }
     }
 }
+
+/// A loop that tries again at two lines, the attempt and the sleep after it.
+#[test]
+fn a_database_that_is_tried_again_and_again() {
+    let told = |is_one_loop: bool| {
+        story(COUNT, |instant, shot| {
+            let line = format!("log_metric job.py {}", 10 + instant % 4 / 3);
+            let caller = format!(
+                "main job.py {}",
+                if is_one_loop { 30 } else { 30 + instant }
+            );
+            let process = shot.process(10, 1, &polls(instant).at(&[&line, &caller]));
+            descriptor(process, 5, "/data/jobs.db");
+            let holder = shot.process(20, 10, &futex("0x1").at(&["hold job.py 40"]));
+            descriptor(holder, 5, "/data/jobs.db");
+            shot.lock("/data/jobs.db", 20, &[]);
+            let lock = shot.snapshot.ipc.locks.last_mut().unwrap();
+            (lock.class, lock.start) = ("POSIX".to_owned(), 0x4000_0001);
+        })
+    };
+    let verdict = ask(&told(true));
+    let all = std::iter::once(&verdict).chain(&verdict.findings);
+    assert!(
+        all.clone().any(|it| it.cause == Cause::FileLock),
+        "{}",
+        verdict.summary
+    );
+    let elsewhere = ask(&told(false));
+    let mut all = std::iter::once(&elsewhere).chain(&elsewhere.findings);
+    assert!(
+        all.all(|it| it.cause != Cause::FileLock),
+        "{}",
+        elsewhere.summary
+    );
+}
+
+/// The others of its group wait in a meeting for the rank whose interpreter a thread keeps to itself.
+#[test]
+fn ranks_wait_for_one_whose_interpreter_a_thread_keeps() {
+    let snapshots = story(12, |instant, shot| {
+        shot.process(10, 1, &polls(instant).at(&["monitor launch.py 9"]));
+        let meets = ["all_reduce wire.py 50", "main train.py 30"];
+        for rank in [0, 2] {
+            let pid = 20 + i32::try_from(rank).unwrap();
+            shot.rank(rank, pid, &on("recvfrom", 3, "socket:[1]").at(&meets));
+        }
+        let taking = futex("0xa")
+            .for_a_while()
+            .ran_until(instant * 20)
+            .at(&meets);
+        let process = shot.rank(1, 21, &taking);
+        let keeps = runs(instant).at(&["checksum data.py 4"]);
+        add_thread(process, 31, &keeps.named("checksum").with_gil());
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::GilHeld, Some(21));
+    assert_eq!(pids(&verdict), [20, 22]);
+}

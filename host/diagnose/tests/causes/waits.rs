@@ -114,3 +114,23 @@ fn ended_children_of_a_parent_that_gets_on_are_no_hang() {
     });
     assert_eq!(ask(&snapshots).verdict, State::Healthy);
 }
+
+/// A child has ended, and what it has started keeps the pipe open that the parent reads to the end: that one is the matter.
+#[test]
+fn the_output_of_a_child_that_ended_held_open_by_one_that_stands_still() {
+    let snapshots = story(COUNT, |_, shot| {
+        shot.process(
+            10,
+            1,
+            &on("read", 3, "pipe:[1]").at(&["communicate app.py 3"]),
+        );
+        shot.zombie(20, 10, Some(1), None);
+        let opens = call("openat")
+            .of_path("/run/control")
+            .in_kernel("wait_for_partner", 'S');
+        shot.process(21, 10, &opens.at(&["daemon app.py 9"]));
+        shot.pipe("pipe:[1]", &[10], &[21], 0);
+    });
+    let verdict = expect(&snapshots, State::Hung, Cause::WaitingForPeer, Some(21));
+    assert_eq!(pids(&verdict), [10]);
+}
