@@ -79,8 +79,9 @@ pub(super) struct Holder {
     pub(super) ran: Option<Duration>,
 }
 
-/// One that has the lock all the time runs, or is in one wait, all the time; so much of it may be lost in measuring.
-const MEASURED: f64 = 0.9;
+/// One that has the lock all the time runs, or is in one wait, all the time: so much of it, and no more than this, is lost in measuring.
+const MEASURED: f64 = 0.1;
+const LOST: Duration = Duration::from_millis(450);
 
 impl Holder {
     /// Goes on to a later view. One in which no stack was seen changes nothing.
@@ -105,14 +106,17 @@ impl Holder {
                 let own = before
                     .zip(occupied)
                     .map(|(then, now)| now.saturating_sub(then));
-                let lets_go = own.is_some_and(|own| !own.is_zero() && own < time.mul_f64(MEASURED));
-                self.time = if lets_go { Duration::ZERO } else { time };
-                let more = ran_before
-                    .zip(ran)
-                    .map(|(then, now)| now.saturating_sub(then));
-                self.ran = more.filter(|more| !more.is_zero());
+                let lets_go = own.is_some_and(|own| {
+                    !own.is_zero() && time.saturating_sub(own) > LOST.min(time.mul_f64(MEASURED))
+                });
                 if lets_go {
+                    (self.time, self.ran) = (Duration::ZERO, None);
                     self.from = Some((at, occupied, ran));
+                } else {
+                    let more = ran_before
+                        .zip(ran)
+                        .map(|(then, now)| now.saturating_sub(then));
+                    (self.time, self.ran) = (time, more.filter(|more| !more.is_zero()));
                 }
             }
             None => {

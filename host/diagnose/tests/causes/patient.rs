@@ -67,6 +67,25 @@ fn a_call_that_keeps_the_interpreter_lock_for_want_of_a_processor() {
     hung_from(&snapshots[..22], None);
 }
 
+/// The same calls with a short break between them, each of which takes long as the machine is busy: one break is enough.
+#[test]
+fn long_calls_that_keep_the_interpreter_lock_with_a_break_in_between() {
+    let told = |pause: u64| {
+        story(24, |instant, shot| {
+            let calls = runs(instant).at(&["encode data.py 16"]).with_gil();
+            keeping(shot, instant, &calls);
+            let thread = &mut shot.snapshot.processes[0].proc.threads[1];
+            // A break of half a second in each ten.
+            let breaks = u64::from((instant + 5) / 10) * pause;
+            let ran = u64::from(instant) * 450_000_000;
+            let waited = u64::from(instant) * 550_000_000 - breaks;
+            thread.schedstat = Some(format!("{ran} {waited} {instant}"));
+        })
+    };
+    hung_from(&told(500_000_000), None);
+    expect(&told(0), State::Hung, Cause::GilHeld, Some(10));
+}
+
 /// One call after another at one line, and at each look in it: between them the lock was free, as the time tells that it did not run.
 #[test]
 fn calls_that_keep_the_interpreter_lock_one_after_another() {

@@ -534,10 +534,11 @@ pub(crate) fn add_thread(process: &mut Process, tid: i32, doing: &Doing) {
     process.proc.threads.push(Thread {
         call: (!doing.call.name.is_empty()).then(|| doing.call.clone()),
         comm: Some("python".to_owned()),
-        // A tick is a hundredth of a second.
+        // A tick is a hundredth of a second; now and then another one has the processor.
         schedstat: Some(format!(
-            "{} 0 {}",
+            "{} {} {}",
             doing.ran * 1000 + doing.ticks * 10_000_000,
+            doing.ticks * 10_000_000 / 19,
             doing.ran
         )),
         state: Some(doing.state),
