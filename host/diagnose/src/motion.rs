@@ -51,6 +51,8 @@ pub(crate) enum Sign {
     Heard,
 }
 
+/// Who wakes but now and then in it pauses.
+const SECOND: Duration = Duration::from_secs(1);
 /// A process that uses this share of a processor is busy.
 const BUSY: f64 = 0.08;
 /// Less is what polling takes.
@@ -84,6 +86,7 @@ pub(crate) fn of_all(
         let in_window = all.iter().filter(|(position, _)| window.contains(position));
         let views: Vec<(usize, &Process)> = in_window.copied().collect();
         let (main_ran, stands) = main(&views);
+        let span = at(newest).since(at(views[0].0));
         let mut track = tracks.of(identity, begins(snapshots, all[0].0));
         for (position, process) in &all {
             track.see(at(*position), process);
@@ -101,7 +104,8 @@ pub(crate) fn of_all(
             is_of_library: is_of_library(&views),
             is_young: track.is_young(unit),
             counts: track.counts(),
-            is_seldom: is_seldom(&views, at(newest).since(at(views[0].0)), unit),
+            is_seldom: is_seldom(&views, span, unit),
+            pauses: is_seldom(&views, span, SECOND),
             keeps_lock: (track.holder.time, track.holder.ran),
             unit,
             still_for: still_for(&all),

@@ -37,6 +37,8 @@ pub(crate) struct Seen {
     pub(crate) counts: bool,
     /// Whether it runs so seldom that each of its waits is long.
     pub(crate) is_seldom: bool,
+    /// Whether it runs but a few times a second.
+    pub(crate) pauses: bool,
     /// How long one thread has had the interpreter's lock at one line, as far as is known without a break, and how long it ran
     /// meanwhile; nothing where that is not known, or where it is in one wait.
     pub(super) keeps_lock: (Duration, Option<Duration>),

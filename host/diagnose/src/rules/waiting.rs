@@ -114,7 +114,7 @@ fn stands_by(scene: &Scene<'_>, waiting: &[usize], holder: usize) -> bool {
         is_young && !case.descendants(*actor).contains(&holder)
     };
     let it = &case.actors[holder];
-    let pauses = it.wait.is_for_a_time() && it.seen.is_some_and(|seen| seen.is_seldom);
+    let pauses = it.wait.is_for_a_time() && it.seen.is_some_and(|seen| seen.pauses);
     pauses && waiting.iter().all(comes_for_it)
 }
 

@@ -1,5 +1,7 @@
 //! Jobs that take their time: what is long for one that is at work is no hang, and what never ends is told later.
 
+use std::time::Duration;
+
 use model::{Snapshot, TcpFacts, Trigger};
 use taskscope_diagnose::{Cause, State};
 
@@ -252,6 +254,14 @@ fn those_that_stand_by_for_the_lock_of_a_leader() {
         })
     };
     hung_from(&told(1, 2), None);
+    // Two times a second, looked at each ten seconds.
+    let mut seldom = told(1, 20);
+    let begin = seldom[0].capture.started_at;
+    for (count, snapshot) in (0..).zip(&mut seldom) {
+        snapshot.capture.started_at = begin.after(Duration::from_secs(10 * count));
+        snapshot.capture.interval_s = Some(10.0);
+    }
+    hung_from(&seldom, None);
     // What those did before is not known; and one that looks again every moment looks for what does not come.
     expect(&told(0, 2), State::Hung, Cause::FileLock, Some(20));
     expect(&told(1, 10), State::Hung, Cause::FileLock, Some(20));
