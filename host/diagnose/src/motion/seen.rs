@@ -75,7 +75,7 @@ impl Seen {
     /// Whether a thread has had the interpreter's lock at one line for longer than a call takes that computes.
     pub(crate) fn keeps_lock(&self) -> bool {
         match self.keeps_lock {
-            (_, Some(ran)) => self.lasts(ran, ONE_CALL),
+            (_, Some(ran)) => ran >= self.unit.mul_f64(ONE_CALL),
             (time, None) => self.lasts(time, ONE_WAIT),
         }
     }
@@ -87,10 +87,10 @@ impl Seen {
         self.lasts(time, least) || time >= LONGEST_PATIENCE.mul_f64(SHOWN)
     }
 
-    /// Whether it takes so many intervals what a thread does, half of which it ran: on a machine that is busy with others it
+    /// Whether it takes so many intervals what a thread does, a third of which it ran: on a machine that is busy with others it
     /// may take long for want of a processor alone.
     fn works_for(&self, (time, ran): (Duration, Duration), intervals: u32) -> bool {
-        self.lasts(time, intervals) && self.lasts(ran * 2, intervals)
+        self.lasts(time, intervals) && self.lasts(ran * 3, intervals)
     }
 
     /// Whether a time is longer than most answers take that come from somebody who is not watched.
@@ -126,7 +126,7 @@ const LOOP: u32 = 6;
 /// So many intervals of processor time in one call without the interpreter's lock are work of a library.
 const LONG_CALL: u32 = 12;
 /// So many intervals of processor time in which a call keeps the interpreter's lock, and so many in one wait.
-const ONE_CALL: u32 = 6;
+const ONE_CALL: f64 = 5.5;
 const ONE_WAIT: u32 = 7;
 /// So many intervals of pauses.
 const PAUSES: u32 = 6;

@@ -14,7 +14,7 @@ use crate::words;
 pub(super) const RULE: Rule = Rule {
     name: "gil-held",
     needs: "Python stacks with who holds the interpreter lock, in three snapshots or more; what the other threads wait for",
-    proves: "the same thread held the lock at the same line in every snapshot, for six intervals of processor time or seven in one wait, while another waited for it all the time",
+    proves: "the same thread held the lock at the same line in every snapshot, for five and a half intervals of processor time or seven in one wait, while another waited for it all the time",
     refuted_by: "another thread held it in between, the holder did something else than to run, or nobody wants it",
     holds,
 };

@@ -46,15 +46,15 @@ fn a_call_that_keeps_the_interpreter_lock_for_some_intervals() {
             keeping(shot, instant, &runs(instant).at(&[&place]).with_gil());
         })
     };
-    hung_from(&told(7), None);
-    hung_from(&told(14), Some(8));
+    hung_from(&told(6)[..12], None);
+    hung_from(&told(14), Some(7));
 }
 
 /// On a machine that is busy with others the same call takes three times as long.
 #[test]
 fn a_call_that_keeps_the_interpreter_lock_for_want_of_a_processor() {
     let snapshots = story(24, |instant, shot| {
-        let line = if instant < 16 { 16 } else { 17 };
+        let line = if instant < 15 { 16 } else { 17 };
         let place = format!("sort data.py {line}");
         let mut sorts = runs(instant).at(&[&place]).with_gil();
         sorts.ticks = u64::from(instant) * 33;
