@@ -112,7 +112,7 @@ impl Recent {
                 if let Sight::Holds(claim) = hang {
                     let still = now.since(since).as_secs();
                     news.messages.push(format!(
-                        "{} (no progress for {still} s; `taskscope why` shows the evidence)",
+                        "{} (no progress for at least {still} s; `taskscope why` shows the evidence)",
                         claim.message.trim_end_matches('.')
                     ));
                     news.findings

@@ -91,7 +91,7 @@ fn a_hang_is_told_once_with_what_shows_it_in_that_very_snapshot() {
     assert!(
         message.starts_with("hung (rank-behind): rank 2 is behind")
             && message.contains("wait_for (shard.py:3)")
-            && message.contains("no progress for "),
+            && message.contains("(no progress for at least "),
         "{message}"
     );
     // Once more to make sure, and a burst around it.
