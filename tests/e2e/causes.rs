@@ -105,7 +105,10 @@ impl Job {
             _ if !rustix::process::geteuid().is_root() => Some("root"),
             "cgroup" => words.find(|name| {
                 let folder = Path::new("/sys/fs/cgroup").join(name);
-                !folder.join("cgroup.procs").exists()
+                match *name {
+                    "pressure" => !Path::new("/proc/pressure/memory").exists(),
+                    _ => !folder.join("cgroup.procs").exists(),
+                }
             }),
             _ => words.find(|name| *name == "fuse" && !Path::new("/dev/fuse").exists()),
         }

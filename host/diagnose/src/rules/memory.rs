@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use model::{CgroupLevel, Ending};
+use model::{CgroupLevel, Ending, Process};
 
 use super::Rule;
 use super::cgroups::levels;
-use crate::case::{Actor, Fate};
+use crate::case::{Actor, Fate, Node};
 use crate::scene::{Scene, Stall};
 use crate::verdict::{Cause, State, Verdict};
 use crate::words;
@@ -29,9 +29,9 @@ pub(super) const GONE: Rule = Rule {
 
 pub(super) const PRESSURE: Rule = Rule {
     name: "memory-pressure",
-    needs: "usage and limit of memory, and how much time was lost waiting for memory, in two snapshots",
-    proves: "the cgroup is at its limit and its processes lose a good part of their time to that",
-    refuted_by: "there is room below the limit, or no time is lost",
+    needs: "usage and limit of memory, and how much time was lost waiting for memory: in the cgroup, or where version 1 does not tell, on the machine",
+    proves: "the cgroup is at its limit and its processes lose a good part of their time to that; on a machine that has memory to spare, it runs into that limit all the time",
+    refuted_by: "there is room below the limit, no time is lost, or the machine itself is short of memory",
     holds: pressure,
 };
 
@@ -122,9 +122,8 @@ fn largest_gone(
     position: usize,
     level: &CgroupLevel,
 ) -> Option<usize> {
-    let name = level.path.rsplit('/').next().unwrap_or_default();
     let is_candidate = |actor: &Actor<'_>| {
-        let in_it = actor.process.cgroup.iter().any(|line| line.contains(name));
+        let in_it = is_in(actor.process, level);
         let went = actor.fate != Fate::Alive && actor.snapshot + 1 >= position && in_it;
         let killed = actor.was_killed() && actor.ending().signal() == Some(KILL);
         actor.node == node && (went || killed)
@@ -141,6 +140,12 @@ fn largest_gone(
     largest.map(|(index, _)| index)
 }
 
+/// Whether a process is in a cgroup or below it, as far as its name tells.
+fn is_in(process: &Process, level: &CgroupLevel) -> bool {
+    let name = level.path.rsplit('/').next().unwrap_or_default();
+    process.cgroup.iter().any(|line| line.contains(name))
+}
+
 /// Percent of the last ten seconds that all lost to waiting for memory, from which on it is a matter.
 const LOST: f64 = 20.0;
 
@@ -152,7 +157,7 @@ fn gone(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
 }
 
 fn pressure(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
-    let is_lost = |short: &Short| matches!(short, Short::Lost(_));
+    let is_lost = |short: &Short| !matches!(short, Short::Out);
     let found = short_of_memory(scene, is_lost);
     found.ok_or_else(|| "no cgroup of the task is at its memory limit and loses time".to_owned())
 }
@@ -160,8 +165,8 @@ fn pressure(scene: &Scene<'_>) -> Result<Vec<Verdict>, String> {
 fn short_of_memory(scene: &Scene<'_>, fits: impl Fn(&Short) -> bool) -> Option<Vec<Verdict>> {
     for (node, it) in scene.case.nodes.iter().enumerate() {
         for (pointer, level) in levels(it.newest()) {
-            if let Some(short) = short(level).filter(|short| fits(short))
-                && let Some(verdict) = pressed(scene, node, &pointer, short)
+            if let Some(short) = short(it, level).filter(|short| fits(short))
+                && let Some(verdict) = pressed(scene, node, (&pointer, level), short)
             {
                 return Some(vec![verdict]);
             }
@@ -175,27 +180,67 @@ fn short_of_memory(scene: &Scene<'_>, fits: impl Fn(&Short) -> bool) -> Option<V
 enum Short {
     /// At the limit or the high mark, and this share of the time, percent, is lost.
     Lost(f64),
+    /// At the limit, running into it all the time, and for this share of it, percent, somebody on the machine waits for memory.
+    LostOnMachine(f64),
     /// It has run out, and nothing is killed for it.
     Out,
 }
 
-fn short(level: &CgroupLevel) -> Option<Short> {
+fn short(node: &Node<'_>, level: &CgroupLevel) -> Option<Short> {
     let memory = level.memory.as_ref()?;
     if memory.under_oom == Some(true) {
         return Some(Short::Out);
     }
-    let lost = level.pressure.get("memory")?.full?.avg10_percent;
+    let own = level.pressure.get("memory");
+    let (lost, short): (f64, fn(f64) -> Short) = match own {
+        Some(own) => (own.full?.avg10_percent, Short::Lost),
+        None => (lost_on_machine(node, level)?, Short::LostOnMachine),
+    };
     let limits = [memory.high_bytes.number(), memory.limit_bytes.number()];
     let limit = limits.into_iter().flatten().min()?;
     let at_limit = memory.usage_bytes? >= limit - limit / 20;
-    (at_limit && lost >= LOST).then_some(Short::Lost(lost))
+    (at_limit && lost >= LOST).then(|| short(lost))
 }
 
-fn pressed(scene: &Scene<'_>, node: usize, pointer: &str, short: Short) -> Option<Verdict> {
+/// So often in a second a cgroup that reclaims what it needs at once runs into its limit.
+const HITS: f64 = 10.0;
+
+/// Of a cgroup of version 1, which has no pressure of its own: the share of time that somebody on the machine waits for memory, where
+/// the machine has memory to spare and the cgroup runs into its limit all the time (`memory.failcnt`).
+fn lost_on_machine(node: &Node<'_>, level: &CgroupLevel) -> Option<f64> {
+    let machine = &node.newest().machine;
+    if machine.memory_available_bytes? < machine.memory_total_bytes? / 10 {
+        return None;
+    }
+    let first = node.snapshots[node.window[0]];
+    let before = levels(first)
+        .into_iter()
+        .find(|(_, it)| it.path == level.path)?
+        .1;
+    let hits = |level: &CgroupLevel| level.memory.as_ref()?.limit_hits;
+    let more = u32::try_from(hits(level)?.checked_sub(hits(before)?)?).unwrap_or(u32::MAX);
+    let seconds = node
+        .newest()
+        .capture
+        .started_at
+        .since(first.capture.started_at);
+    let is_often = f64::from(more) >= HITS * seconds.as_secs_f64() && more > 0;
+    let some = machine.pressure.get("memory")?.some?;
+    is_often.then_some(some.avg10_percent)
+}
+
+fn pressed(
+    scene: &Scene<'_>,
+    node: usize,
+    (pointer, level): (&str, &CgroupLevel),
+    short: Short,
+) -> Option<Verdict> {
     let case = &scene.case;
     let rss = |actor: &usize| {
-        let memory = case.actors[*actor].process.memory.as_ref();
+        let process = case.actors[*actor].process;
+        let memory = process.memory.as_ref();
         (
+            is_in(process, level),
             memory.map_or(0, |memory| memory.rss_bytes),
             std::cmp::Reverse(*actor),
         )
@@ -216,8 +261,15 @@ fn pressed(scene: &Scene<'_>, node: usize, pointer: &str, short: Short) -> Optio
                 format!("Memory is at its limit, and {lost:.0} % of the time is lost to that");
             (State::Slow, format!("{words}; {who} has most."))
         }
+        Short::LostOnMachine(lost) => {
+            let words = format!(
+                "Memory is at the limit of the cgroup, which it runs into all the time, and on this machine, which has memory to spare, {lost:.0} % of the time somebody waits for memory"
+            );
+            (State::Slow, format!("{words}; {who} has most."))
+        }
     };
     let keys = [
+        "memory/limit_hits",
         "memory/usage_bytes",
         "memory/limit_bytes",
         "memory/high_bytes",
@@ -227,10 +279,14 @@ fn pressed(scene: &Scene<'_>, node: usize, pointer: &str, short: Short) -> Optio
     let numbers = keys
         .iter()
         .filter_map(|key| case.cite_newest(node, &format!("{pointer}/{key}")));
+    let on_machine = "/machine/pressure/memory/some/avg10_percent";
+    let on_machine =
+        matches!(short, Short::LostOnMachine(_)).then(|| case.cite_newest(node, on_machine));
     let claim = scene
         .claim(state, Cause::MemoryPressure)
         .by(largest)
-        .shown_by(numbers);
+        .shown_by(numbers)
+        .shown_by(on_machine.flatten());
     Some(
         claim
             .shown_by(case.cite(largest, "memory/rss_bytes"))

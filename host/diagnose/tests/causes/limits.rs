@@ -1,6 +1,6 @@
 //! Memory, shared memory, disks, descriptors, processors.
 
-use model::{Limit, MountPurpose, Pressure, Stall};
+use model::{Limit, MemoryFacts, MountPurpose, Pressure, Snapshot, Stall};
 use taskscope_diagnose::{Cause, State};
 
 use crate::story::{ask, call, descriptor, expect, futex, on, pids, polls, runs, story, waits_for};
@@ -182,6 +182,48 @@ fn memory_at_its_limit_and_at_its_high_mark_and_with_no_killer() {
         let verdict = ask(&snapshots);
         assert_eq!(verdict.cause, Cause::MemoryPressure, "{}", verdict.summary);
         assert_eq!(verdict.culprit.unwrap().pid, 10);
+    }
+}
+
+/// A cgroup of version 1 that runs so often a second into its limit, of which so much is left, on a machine with so much of ten GiB to
+/// spare.
+fn reclaims(hits: u64, left: u64, spare: u64) -> Vec<Snapshot> {
+    story(COUNT, |instant, shot| {
+        shot.process(10, 1, &waits_for(20).at(&["main app.py 3"]));
+        shot.process(20, 10, &runs(instant).at(&["scan app.py 25"]));
+        for process in &mut shot.snapshot.processes {
+            let rss_bytes = if process.pid == 10 { 2 * GIB } else { GIB };
+            process.memory = Some(MemoryFacts {
+                rss_bytes,
+                ..MemoryFacts::default()
+            });
+        }
+        shot.snapshot.processes[1].cgroup = vec!["7:memory:/batch".to_owned()];
+        shot.snapshot.machine.memory_total_bytes = Some(10 * GIB);
+        shot.snapshot.machine.memory_available_bytes = Some(spare);
+        let on_machine = &mut shot.snapshot.machine.pressure;
+        on_machine.insert("memory".to_owned(), stall(39.0));
+        let level = shot.cgroup();
+        "/sys/fs/cgroup/memory/batch".clone_into(&mut level.path);
+        let memory = level.memory.as_mut().unwrap();
+        memory.usage_bytes = Some(GIB - left);
+        memory.limit_hits = Some(u64::from(instant) * hits);
+    })
+}
+
+#[test]
+fn a_cgroup_that_does_not_tell_its_pressure_and_reclaims_all_the_time() {
+    let snapshots = reclaims(200, 4096, 9 * GIB);
+    let verdict = expect(&snapshots, State::Slow, Cause::MemoryPressure, Some(20));
+    let words = "39 % of the time somebody waits for memory";
+    assert!(verdict.summary.contains(words), "{}", verdict.summary);
+    // It has room, others on the machine are the cause, or the machine itself is short.
+    for other in [
+        reclaims(200, GIB / 2, 9 * GIB),
+        reclaims(1, 4096, 9 * GIB),
+        reclaims(200, 4096, GIB / 2),
+    ] {
+        assert_eq!(ask(&other).verdict, State::Healthy);
     }
 }
 
