@@ -5,7 +5,8 @@
     python3 tests/bench/why.py --judge target/release/examples/judge
 
 One rank of a job of 1,024 (64 on a node, 8 threads of 40 frames each) is behind the others. The first row judges three
-snapshots of each node, which is too few to say so of a rank that was never seen to get on, the second seven; the third merges 10,000 stacks. `over_time_ms` merges those of all snapshots. Milliseconds are CPU time of
+snapshots of each node, which is enough of a rank that waits for what no thread of its own can give, the second seven; the third merges 10,000
+stacks. `over_time_ms` merges those of all snapshots. Milliseconds are CPU time of
 one core; the memory holds the snapshots too, no two of whose frames are one.
 """
 
