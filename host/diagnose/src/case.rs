@@ -16,7 +16,7 @@ use model::{Ending, Endpoint, Process, ProcessId, Snapshot, Thread, Trace};
 
 use ends::{Over, over};
 pub use ends::{is_over, stand};
-use said::{notes, number};
+use said::{notes, rank};
 use window::{unit, window};
 
 use crate::ending::End;
@@ -224,9 +224,7 @@ impl<'a> Case<'a> {
         }
         for actor in self.actors.iter_mut().filter(|actor| actor.node == node) {
             let said = notes.get(&actor.process.identity);
-            actor.rank = said
-                .and_then(|said| said.rank)
-                .or_else(|| number(actor.process, "RANK"));
+            actor.rank = rank(said, actor.process, actor.end);
             actor.group = said.and_then(|said| said.group.clone());
         }
         self.nodes.push(Node {

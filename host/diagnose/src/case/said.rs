@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use model::{Process, ProcessId, Snapshot, Target, Value};
 
+use crate::ending::{End, is_of_rank};
+
 pub(crate) struct Said {
     pub(crate) rank: Option<u64>,
     pub(crate) group: Option<String>,
@@ -39,4 +41,12 @@ pub(crate) fn notes<'a>(snapshots: impl Iterator<Item = &'a Snapshot>) -> HashMa
 
 pub(crate) fn number(process: &Process, variable: &str) -> Option<u64> {
     process.distributed_environment.get(variable)?.parse().ok()
+}
+
+/// The rank of a process: as plugins said, else as its environment; of one that ended before a look could show that, as its obituary.
+pub(super) fn rank(said: Option<&Said>, process: &Process, end: Option<End<'_>>) -> Option<u64> {
+    let of_end = end.map(|end| end.obituary).filter(|it| is_of_rank(it));
+    said.and_then(|said| said.rank)
+        .or_else(|| number(process, "RANK"))
+        .or_else(|| of_end.and_then(|it| it.rank))
 }

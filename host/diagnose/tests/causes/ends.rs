@@ -128,6 +128,29 @@ fn a_rank_that_raised_first_is_named_before_those_that_lost_it() {
 }
 
 #[test]
+fn a_rank_that_ended_before_a_look_showed_it_as_one_is_dead() {
+    let snapshots = story(COUNT, |instant, shot| {
+        shot.process(10, 1, &polls(instant).at(&["monitor launch.py 9"]));
+        for (rank, pid) in [(0, 20), (2, 22)] {
+            let meets = futex("0x1").at(&["all_reduce dist.py 50", "main train.py 30"]);
+            shot.rank(rank, pid, &meets);
+        }
+        shot.zombie(21, 10, Some(0), None);
+    });
+    let verdict = answer(&snapshots, &[end(1, 21, Ending::Exited(0))]);
+    assert_eq!(
+        (verdict.verdict, verdict.cause),
+        (State::Hung, Cause::RankDead),
+        "{}",
+        verdict.summary
+    );
+    assert_eq!(crate::story::ranks(&verdict), [0, 2]);
+    assert_eq!(verdict.culprit.and_then(|it| it.rank), Some(1));
+    // Without it, nobody is blamed as a rank.
+    assert_eq!(ask(&snapshots).culprit.and_then(|it| it.rank), None);
+}
+
+#[test]
 fn what_was_the_matter_around_the_first_end_is_the_cause() {
     let mut first = end(0, 21, killed(9));
     let out = Circumstance::OutOfMemory {
