@@ -83,11 +83,13 @@ pub(crate) fn read(
             ours: spool.clone(),
         });
     }
-    let mut filesystem = ask(machine, &directory, &places, gaps);
-    filesystem
-        .mounts
-        .extend(full_elsewhere(machine, &directory, &view));
-    filesystem
+    let table = MountTable::read(&directory);
+    places.extend(table.writable().map(|path| Place {
+        purpose: MountPurpose::Elsewhere,
+        ours: view.ours(path),
+        path: path.to_owned(),
+    }));
+    ask(machine, &table, &places, gaps)
 }
 
 /// Where the main process keeps its temporary files, as far as its environment says.
@@ -98,7 +100,7 @@ fn temporary(processes: &[Process], root: ProcessId) -> Option<&str> {
     Some(directory.as_str()).filter(|directory| !directory.is_empty())
 }
 
-fn ask(machine: &Machine, directory: &Path, places: &[Place], gaps: &mut GapList) -> Filesystem {
+fn ask(machine: &Machine, table: &MountTable, places: &[Place], gaps: &mut GapList) -> Filesystem {
     let questions: Vec<Question> = places
         .iter()
         .map(|place| Question {
@@ -108,7 +110,6 @@ fn ask(machine: &Machine, directory: &Path, places: &[Place], gaps: &mut GapList
         })
         .collect();
     let answers = machine.file_systems.ask(&questions);
-    let table = MountTable::read(directory);
     let own_table = machine
         .spool
         .as_ref()
@@ -116,10 +117,14 @@ fn ask(machine: &Machine, directory: &Path, places: &[Place], gaps: &mut GapList
         .unwrap_or_default();
     let mut filesystem = Filesystem::default();
     for (place, answer) in places.iter().zip(answers) {
+        if place.purpose == MountPurpose::Elsewhere {
+            filesystem.mounts.extend(full(place, answer, table));
+            continue;
+        }
         let facts = settle(place, answer, gaps);
         let table = match place.purpose {
             MountPurpose::Spool => &own_table,
-            _ => &table,
+            _ => table,
         };
         if place.purpose == MountPurpose::SharedMemory {
             filesystem.shared_memory = shared_memory(&place.path, facts.as_ref());
@@ -129,33 +134,13 @@ fn ask(machine: &Machine, directory: &Path, places: &[Place], gaps: &mut GapList
     filesystem
 }
 
-/// The other file systems that the task may write to and on which nothing fits any more. What cannot be asked is not told of: nobody
-/// has said that the task uses it.
-fn full_elsewhere(machine: &Machine, directory: &Path, view: &View) -> Vec<Mount> {
-    let table = MountTable::read(directory);
-    let places: Vec<Place> = table
-        .writable()
-        .map(|path| Place {
-            purpose: MountPurpose::Elsewhere,
-            ours: view.ours(path),
-            path: path.to_owned(),
-        })
-        .collect();
-    let questions = places.iter().map(|place| Question {
-        path: place.ours.clone(),
-        or_above: false,
-    });
-    let answers = machine
-        .file_systems
-        .ask(&questions.collect::<Vec<Question>>());
-    let full = places
-        .iter()
-        .zip(answers)
-        .filter_map(|(place, answer)| match answer {
-            Answer::Facts(facts) if is_full(&facts) => Some(mount(place, Some(&facts), &table)),
-            _ => None,
-        });
-    full.collect()
+/// Another file system that the task may write to, where nothing fits on it any more. What cannot be asked is not told of: nobody has
+/// said that the task uses it.
+fn full(place: &Place, answer: Answer, table: &MountTable) -> Option<Mount> {
+    match answer {
+        Answer::Facts(facts) if is_full(&facts) => Some(mount(place, Some(&facts), table)),
+        _ => None,
+    }
 }
 
 /// Whether less than a hundredth, or no inode, is left of a file system that is not read only.

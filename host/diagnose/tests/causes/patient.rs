@@ -10,6 +10,19 @@ use crate::story::{
     semaphore, story, waits_for,
 };
 
+#[track_caller]
+fn is_well_from_the_third_on(snapshots: &[Snapshot]) {
+    for count in 3..=snapshots.len() {
+        let verdict = ask(&snapshots[..count]);
+        assert_eq!(
+            verdict.verdict,
+            State::Healthy,
+            "after {count}: {}",
+            verdict.summary
+        );
+    }
+}
+
 /// Asserts that the task is called hung after so many snapshots and no fewer; never, where none are given.
 #[track_caller]
 fn hung_from(snapshots: &[Snapshot], first: Option<usize>) {
@@ -305,15 +318,7 @@ fn news_of_a_stranger_that_come_seldom() {
         last_sent_ms: Some(60_000 + instant * 1000),
         ..TcpFacts::default()
     });
-    for count in 3..=snapshots.len() {
-        let verdict = ask(&snapshots[..count]);
-        assert_eq!(
-            verdict.verdict,
-            State::Healthy,
-            "after {count}: {}",
-            verdict.summary
-        );
-    }
+    is_well_from_the_third_on(&snapshots);
 }
 
 /// What the main thread reads, another thread of the same process writes, when its time has come.
@@ -325,15 +330,7 @@ fn one_that_a_thread_of_its_own_writes_to() {
         add_thread(process, 11, &polls(0).at(&["feed app.py 7"]));
         shot.unix(("socket:[1]", 10), ("socket:[2]", 10));
     });
-    for count in 3..=snapshots.len() {
-        let verdict = ask(&snapshots[..count]);
-        assert_eq!(
-            verdict.verdict,
-            State::Healthy,
-            "after {count}: {}",
-            verdict.summary
-        );
-    }
+    is_well_from_the_third_on(&snapshots);
 }
 
 /// One that reads a piece now and then, and pauses in between, lets who writes wait.
